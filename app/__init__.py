@@ -1,0 +1,1 @@
+"""The shells that people start: the command line, and the tray."""

@@ -1,0 +1,1 @@
+"""Commands that show, measure and check the engine; no window toolkit."""

@@ -1,0 +1,1 @@
+"""The language-model server: watching it, and bringing its context back."""

@@ -1,0 +1,1 @@
+"""Every tunable, declared once, and where their values come from."""

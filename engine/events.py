@@ -1,0 +1,275 @@
+"""The seam: what happened (events), what to do (effects), and what everybody sees (Snapshot).
+
+Everything here is frozen, so it crosses threads without a lock.
+Times are monotonic seconds unless a name says otherwise.
+"""
+
+import enum
+from dataclasses import dataclass, field
+
+from engine.config.settings import Settings
+
+
+class State(enum.Enum):
+    """The four states of the founding text."""
+
+    COLD_IDLE = "COLD_IDLE"
+    SPECULATIVE_PREPARED = "SPECULATIVE_PREPARED"
+    ACTIVE_INFERENCE = "ACTIVE_INFERENCE"
+    DEGRADED = "DEGRADED"
+
+
+class Why(enum.Enum):
+    """Why the machine moved from one state to another."""
+
+    THRESHOLD = "threshold"
+    PROMPT = "prompt"
+    TIMEOUT = "timeout"
+    FINISHED = "finished"
+    SERVER_LOST = "server_lost"
+    SERVER_BACK = "server_back"
+    PAUSED = "paused"
+    CLOSING = "closing"
+
+
+class ServerState(enum.Enum):
+    """What is known of the language-model server."""
+
+    UNKNOWN = "unknown"
+    UP = "up"
+    LOADING = "loading"
+    ASLEEP = "asleep"
+    BUSY = "busy"
+    DOWN = "down"
+
+
+class ContextState(enum.Enum):
+    """What is known of the conversation that the server should hold.
+
+    `saved`: a copy lies on disk and the server has lost or may lose its own; `warm`: the server holds it itself;
+    `useless`: this model re-used nothing after a restore, so restoring has ended for it.
+    """
+
+    NONE = "none"
+    SAVED = "saved"
+    RESTORING = "restoring"
+    RESTORED = "restored"
+    WARM = "warm"
+    USELESS = "useless"
+
+
+# ---- Events for the machine -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One step of time: the fused probability and what stands behind it."""
+
+    probability: float
+    evidence_at: float | None = None  # when the user last typed or spoke; None: not since the start
+    sensing: bool = True  # at least one sensor works
+    known_window: bool = False  # a window that prompts come from is in front
+
+
+@dataclass(frozen=True, slots=True)
+class PromptArrived:
+    """The server began to work on a prompt, or queued it. `unattended`: known to come from a program, not a person."""
+
+    unattended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptFinished:
+    """The server finished one prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLost:
+    """The server does not answer any more, or is loading its model."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerBack:
+    """The server answers again; `busy` prompts were already in work at that first look."""
+
+    busy: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSlept:
+    """The server put itself to sleep: its model and context are out of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The user asked for no help until further notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """The user asked for help again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChanged:
+    """A whole new set of settings is in force."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The engine ends: everything is to be given back."""
+
+
+MachineEvent = (
+    Tick
+    | PromptArrived
+    | PromptFinished
+    | ServerLost
+    | ServerBack
+    | ServerSlept
+    | Paused
+    | Resumed
+    | SettingsChanged
+    | Closing
+)
+
+
+# ---- Reports from slow work: the loop shows them, the machine does not see them --------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShareReport:
+    """What is in force for the background job.
+
+    `share`: percent left to the job, 100 = not held. `verified`: True seen to hold, False seen not to hold,
+    None nothing to verify. `detail`: one sentence for people. `refused`: backend name → why it does not fit.
+    """
+
+    share: int
+    verified: bool | None
+    backend: str
+    detail: str = ""
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """What the last look at the server showed. `tokens`: held by its slot, None unknown."""
+
+    server: ServerState
+    detail: str = ""
+    unified_memory: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReport:
+    """What became of the conversation. `tokens` in it, None unknown."""
+
+    context: ContextState
+    tokens: int | None = None
+    detail: str = ""
+
+
+Report = ShareReport | ServerReport | ContextReport
+Event = MachineEvent | Report
+
+
+# ---- Effects ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SetShare:
+    """Leave `percent` of the card to the background job: 100, 10 or 0."""
+
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlagUnifiedMemory:
+    """See to it that the server may use unified memory, as far as that can be done from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareContext:
+    """Wake the server and restore its context if it was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class CancelPreparation:
+    """Drop queued restores and their retries; one already sent is left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepContext:
+    """Save the context once the slot has come to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResetProbability:
+    """P = 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The machine changed its state: for logs and listeners."""
+
+    source: State
+    target: State
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The threshold was moved by experience: for logs and listeners."""
+
+    before: float
+    after: float
+    because: str
+
+
+Effect = (
+    SetShare | FlagUnifiedMemory | PrepareContext | CancelPreparation | KeepContext | ResetProbability | Moved | Tuned
+)
+
+
+# ---- Snapshot --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that shells, logs and recordings ever see of the engine, once a tick.
+
+    `f_c`, `g_a`: evidence of keys and sound in [0, 1], None while their sensor is not there.
+    `background_share`: percent in force, never the wish. `background_verified`: see ShareReport.
+    `sensors`: name → "on", "off" or "unavailable: reason". `deadline`: when a preparation is given back, monotonic.
+    """
+
+    at: float  # Unix seconds
+    state: State
+    paused: bool = False
+    probability: float = 0.0
+    threshold: float = 0.65
+    f_c: float | None = None
+    g_a: float | None = None
+    background_share: int = 100
+    background_verified: bool | None = None
+    backend: str = "null"
+    background_detail: str = ""
+    server: ServerState = ServerState.UNKNOWN
+    server_detail: str = ""
+    unified_memory: str = "unknown"
+    context: ContextState = ContextState.NONE
+    context_tokens: int | None = None
+    context_detail: str = ""
+    hits: int = 0
+    false_positives: int = 0
+    false_negatives: int = 0
+    holding: bool = False  # after a false positive: waiting for quiet before the next guess
+    deadline_in: float | None = None  # seconds until a preparation without a prompt is given back
+    late_ticks: int = 0
+    sensors: dict[str, str] = field(default_factory=dict)
+    moves: tuple[Moved, ...] = ()  # transitions of this very tick

@@ -1,0 +1,1 @@
+"""Ways to hold a background job back, one file each."""
