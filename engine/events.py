@@ -73,9 +73,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class PromptArrived:
-    """The server began to work on a prompt, or queued it. `unattended`: known to come from a program, not a person."""
-
-    unattended: bool = False
+    """The server began to work on a prompt, or queued it."""
 
 
 @dataclass(frozen=True, slots=True)

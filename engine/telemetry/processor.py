@@ -184,16 +184,17 @@ class Fusion:
         self.probability = 0.0
         self.evidence_at: float | None = None
         self._last: float | None = None
+        self._settings = settings
+        self._evidence = _evidence(settings)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
         """Take over settings; P and its history stay unless the reading of evidence changes."""
-        same = self._last is not None and settings.evidence == self._settings.evidence
+        if settings.evidence != self._settings.evidence:
+            self._evidence = _evidence(settings)
         self._settings = settings
         self._tick = 1.0 / settings.telemetry_hz
         self._decay = math.exp(-settings.lambda_decay * self._tick)
-        if not same:
-            self._evidence = _evidence(settings)
 
     def clear(self) -> None:
         """Forget all evidence, and P with it."""

@@ -1,0 +1,300 @@
+"""The machine: which state follows which, and what is to be done. Everything that changes a state stands in this file.
+
+Pure: `step(machine, event, now, settings)` returns the next machine and its effects; it reads no clock and acts on
+nothing. The law is the table LAW; what a state neither lists there nor in IGNORED raises MachineError.
+"""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from engine.config.settings import Settings
+from engine.errors import MachineError
+from engine.events import (
+    CancelPreparation,
+    Closing,
+    Effect,
+    FlagUnifiedMemory,
+    KeepContext,
+    MachineEvent,
+    Moved,
+    Paused,
+    PrepareContext,
+    PromptArrived,
+    PromptFinished,
+    ResetProbability,
+    Resumed,
+    ServerBack,
+    ServerLost,
+    ServerSlept,
+    SetShare,
+    SettingsChanged,
+    State,
+    Tick,
+    Tuned,
+    Why,
+)
+
+HOLD = 30.0  # s without evidence after a false positive before the next guess
+HOLD_KNOWN_WINDOW = 3.0  # s, where a window that prompts come from is in front
+ATTENDED = 60.0  # s; evidence this young means that a person sits there
+AFTER_REPLY = 3.0  # s; a prompt sooner after a reply is a program's: a title, a tag, an agent's next step
+
+COLD_IDLE, SPECULATIVE_PREPARED, ACTIVE_INFERENCE, DEGRADED = State
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything the machine remembers. Times are monotonic seconds."""
+
+    threshold: float
+    state: State = State.COLD_IDLE
+    entered: float = 0.0
+    paused: bool = False
+    outstanding: int = 0  # prompts without a reply
+    evidence_at: float | None = None
+    sensing: bool = False
+    known_window: bool = False
+    quiet_from: float | None = None  # set by a false positive: holding until it was quiet for long enough
+    replied_at: float | None = None
+    prepared_again: bool = False  # the server fell asleep while prepared and was woken once more
+    row: int = 0  # false positives in a row
+    hits: int = 0
+    false_positives: int = 0
+    false_negatives: int = 0
+
+    def last_evidence(self, since: float) -> float:
+        """Return the later of `since` and the last evidence."""
+        return since if self.evidence_at is None else max(since, self.evidence_at)
+
+    def holding(self, now: float) -> bool:
+        """Tell whether it still waits for quiet after a false positive."""
+        if self.quiet_from is None:
+            return False
+        return now - self.last_evidence(self.quiet_from) < (HOLD_KNOWN_WINDOW if self.known_window else HOLD)
+
+    def deadline(self, settings: Settings) -> float | None:
+        """Return when a preparation without a prompt ends; None while nothing is prepared."""
+        if self.state is not SPECULATIVE_PREPARED:
+            return None
+        start = self.entered if settings.timer_from == "entry" else self.last_evidence(self.entered)
+        return start + settings.inactivity_timer
+
+
+class Booking(enum.Enum):
+    """What a transition says about the guess before it."""
+
+    HIT = "hit"
+    FALSE_POSITIVE = "false positive"
+    FALSE_NEGATIVE = "false negative"
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition with its words for people."""
+
+    words: str
+    test: Callable[[Machine, MachineEvent, float, Settings], bool]
+
+
+def _crossed(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
+    del settings
+    above = isinstance(event, Tick) and event.probability >= machine.threshold
+    return above and not machine.paused and not machine.holding(now)
+
+
+def _expired(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
+    del event
+    deadline = machine.deadline(settings)
+    return deadline is not None and now >= deadline
+
+
+def _attended(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
+    del settings
+    return (
+        isinstance(event, PromptArrived)
+        and machine.sensing
+        and not machine.paused
+        and not machine.holding(now)
+        and machine.evidence_at is not None
+        and now - machine.evidence_at <= ATTENDED
+        and (machine.replied_at is None or now - machine.replied_at > AFTER_REPLY)
+    )
+
+
+def _recent(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
+    del event
+    fresh = machine.evidence_at is not None and now - machine.evidence_at < settings.inactivity_timer
+    return fresh and not machine.prepared_again
+
+
+ALWAYS = Guard("", lambda *_: True)
+CROSSED = Guard("P ≥ threshold, not holding, not paused", _crossed)
+EXPIRED = Guard("INACTIVITY_TIMER over (counted as TIMER_FROM says)", _expired)
+ATTENDED_PROMPT = Guard("attended", _attended)
+RECENT = Guard("evidence younger than INACTIVITY_TIMER, first time", _recent)
+NOT_PAUSED = Guard("not paused", lambda machine, *_: not machine.paused)
+BUSY = Guard("prompts in work, not paused", lambda machine, *_: machine.outstanding > 0 and not machine.paused)
+ALL_DONE = Guard("as many replies as prompts", lambda machine, *_: machine.outstanding == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the law: in `source`, on `event`, if `guard` holds, go to `target`."""
+
+    source: State
+    event: type
+    guard: Guard
+    target: State
+    effects: tuple[Effect, ...] = ()
+    why: Why | None = None  # None: the state does not change
+    books: Booking | None = None
+
+
+_GIVE_BACK: tuple[Effect, ...] = (CancelPreparation(), SetShare(100))
+_FORGET: tuple[Effect, ...] = (*_GIVE_BACK, ResetProbability())
+_PREPARE: tuple[Effect, ...] = (SetShare(10), FlagUnifiedMemory(), PrepareContext())
+_SERVE: tuple[Effect, ...] = (CancelPreparation(), SetShare(0))
+
+# The first row that fits is taken.
+LAW: tuple[Rule, ...] = (
+    Rule(COLD_IDLE, Tick, CROSSED, SPECULATIVE_PREPARED, _PREPARE, Why.THRESHOLD),
+    Rule(COLD_IDLE, PromptArrived, ATTENDED_PROMPT, ACTIVE_INFERENCE, _SERVE, Why.PROMPT, Booking.FALSE_NEGATIVE),
+    Rule(COLD_IDLE, PromptArrived, NOT_PAUSED, ACTIVE_INFERENCE, _SERVE, Why.PROMPT),
+    Rule(COLD_IDLE, ServerBack, BUSY, ACTIVE_INFERENCE, _SERVE, Why.SERVER_BACK),
+    Rule(COLD_IDLE, ServerLost, ALWAYS, DEGRADED, _GIVE_BACK, Why.SERVER_LOST),
+    Rule(COLD_IDLE, Paused, ALWAYS, COLD_IDLE, _FORGET),
+    Rule(COLD_IDLE, Resumed, BUSY, ACTIVE_INFERENCE, _SERVE, Why.PROMPT),
+    Rule(COLD_IDLE, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK),
+    Rule(SPECULATIVE_PREPARED, PromptArrived, ALWAYS, ACTIVE_INFERENCE, _SERVE, Why.PROMPT, Booking.HIT),
+    Rule(SPECULATIVE_PREPARED, Tick, EXPIRED, COLD_IDLE, _FORGET, Why.TIMEOUT, Booking.FALSE_POSITIVE),
+    Rule(SPECULATIVE_PREPARED, ServerSlept, RECENT, SPECULATIVE_PREPARED, (PrepareContext(),)),
+    Rule(SPECULATIVE_PREPARED, ServerBack, BUSY, ACTIVE_INFERENCE, _SERVE, Why.SERVER_BACK),
+    Rule(SPECULATIVE_PREPARED, ServerLost, ALWAYS, DEGRADED, _GIVE_BACK, Why.SERVER_LOST),
+    Rule(SPECULATIVE_PREPARED, Paused, ALWAYS, COLD_IDLE, _FORGET, Why.PAUSED),
+    Rule(SPECULATIVE_PREPARED, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK, Why.CLOSING),
+    Rule(
+        ACTIVE_INFERENCE,
+        PromptFinished,
+        ALL_DONE,
+        COLD_IDLE,
+        (SetShare(100), ResetProbability(), KeepContext()),
+        Why.FINISHED,
+    ),
+    Rule(ACTIVE_INFERENCE, ServerBack, ALL_DONE, COLD_IDLE, _FORGET, Why.SERVER_BACK),
+    Rule(ACTIVE_INFERENCE, ServerLost, ALWAYS, DEGRADED, _GIVE_BACK, Why.SERVER_LOST),
+    Rule(ACTIVE_INFERENCE, Paused, ALWAYS, COLD_IDLE, _FORGET, Why.PAUSED),
+    Rule(ACTIVE_INFERENCE, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK, Why.CLOSING),
+    Rule(DEGRADED, ServerBack, BUSY, ACTIVE_INFERENCE, (SetShare(0),), Why.SERVER_BACK),
+    Rule(DEGRADED, ServerBack, ALWAYS, COLD_IDLE, (), Why.SERVER_BACK),
+    Rule(DEGRADED, Paused, ALWAYS, DEGRADED, _FORGET),
+    Rule(DEGRADED, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK, Why.CLOSING),
+)
+
+# Where no row fits, these are taken note of (counts, evidence, settings) and change nothing else.
+_NOTED: frozenset[type] = frozenset({Tick, PromptFinished, ServerSlept, Resumed, SettingsChanged})
+IGNORED: dict[State, frozenset[type]] = {
+    COLD_IDLE: _NOTED | {PromptArrived, ServerBack},
+    SPECULATIVE_PREPARED: _NOTED | {ServerBack},
+    ACTIVE_INFERENCE: _NOTED | {PromptArrived, ServerBack},
+    DEGRADED: _NOTED | {PromptArrived, ServerLost},
+}
+
+
+def start(settings: Settings, now: float) -> Machine:
+    """Return the machine at start: COLD_IDLE, nothing known yet."""
+    return Machine(threshold=settings.initial_threshold, entered=now)
+
+
+def step(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> tuple[Machine, tuple[Effect, ...]]:
+    """Apply one event. Raises MachineError for an event that this state must never see."""
+    before = machine
+    machine = _note(machine, event, now, settings)
+    for rule in LAW:
+        if (
+            rule.source is machine.state
+            and rule.event is type(event)
+            and rule.guard.test(machine, event, now, settings)
+        ):
+            return _follow(rule, machine, before, now, settings)
+    if type(event) not in IGNORED[machine.state]:
+        raise MachineError(f"{type(event).__name__} in {machine.state.value}")
+    return machine, _tuned(before, machine, "settings")
+
+
+def _note(  # noqa: PLR0911 - one return a kind of event reads best
+    machine: Machine, event: MachineEvent, now: float, settings: Settings
+) -> Machine:
+    """Take note of what an event tells, whatever the state."""
+    match event:
+        case Tick():
+            # The quiet before this tick ends the hold, even if this tick brings new evidence.
+            machine = replace(machine, sensing=event.sensing, known_window=event.known_window)
+            quiet_from = machine.quiet_from if machine.holding(now) else None
+            return replace(machine, evidence_at=event.evidence_at, quiet_from=quiet_from)
+        case PromptArrived():
+            return replace(machine, outstanding=machine.outstanding + 1)
+        case PromptFinished():
+            return replace(machine, outstanding=max(0, machine.outstanding - 1), replied_at=now)
+        case ServerLost():
+            return replace(machine, outstanding=0)
+        case ServerBack():
+            return replace(machine, outstanding=event.busy)
+        case Paused():
+            return replace(machine, paused=True)
+        case Resumed():
+            return replace(machine, paused=False)
+        case SettingsChanged():
+            new = event.settings
+            changed = new.initial_threshold != settings.initial_threshold
+            return replace(machine, threshold=_within(new, new.initial_threshold if changed else machine.threshold))
+        case _:
+            return machine
+
+
+def _follow(
+    rule: Rule, machine: Machine, before: Machine, now: float, settings: Settings
+) -> tuple[Machine, tuple[Effect, ...]]:
+    effects = rule.effects
+    if rule.books is not None:
+        machine = _book(machine, rule.books, now, settings)
+    if rule.why is not None:
+        machine = replace(machine, state=rule.target, entered=now, prepared_again=False)
+        if rule.target is ACTIVE_INFERENCE:
+            machine = replace(machine, quiet_from=None)
+        effects = (Moved(before.state, rule.target, rule.why), *effects)
+    elif rule.event is ServerSlept:
+        machine = replace(machine, prepared_again=True)
+    because = rule.books.value if rule.books is not None else ""
+    return machine, (*effects, *_tuned(before, machine, because))
+
+
+def _book(machine: Machine, booking: Booking, now: float, settings: Settings) -> Machine:
+    match booking:
+        case Booking.HIT:
+            return replace(machine, hits=machine.hits + 1, row=0)
+        case Booking.FALSE_NEGATIVE:
+            lower = _within(settings, machine.threshold - settings.adjustment_step)
+            return replace(machine, false_negatives=machine.false_negatives + 1, row=0, threshold=lower)
+        case Booking.FALSE_POSITIVE:
+            row = machine.row + 1
+            threshold = machine.threshold
+            if row >= settings.consecutive_false_positives_limit:
+                row, threshold = 0, _within(settings, threshold + settings.adjustment_step)
+            return replace(
+                machine,
+                false_positives=machine.false_positives + 1,
+                row=row,
+                threshold=threshold,
+                quiet_from=now,
+            )
+
+
+def _within(settings: Settings, threshold: float) -> float:
+    # Rounded, so that steps of 0.05 end on 0.40 and not on 0.40000000000000013.
+    return round(min(settings.max_threshold, max(settings.min_threshold, threshold)), 9)
+
+
+def _tuned(before: Machine, after: Machine, because: str) -> tuple[Effect, ...]:
+    moved = before.threshold != after.threshold
+    return (Tuned(before.threshold, after.threshold, because),) if moved else ()
