@@ -10,6 +10,7 @@ ZatError
     ├── ServerUnreachable    no connection, or it broke off
     ├── ServerTimeout        connected, but no answer in time: the outcome is unknown
     └── ServerRefused        an answer that says no (status and message)
+        └── ServerLoading        not yet: its model is being loaded
 """
 
 
@@ -59,3 +60,7 @@ class ServerRefused(ServerError):  # noqa: N818 - named after the state it leads
         super().__init__(f"HTTP {status}: {message}")
         self.status = status
         self.message = message
+
+
+class ServerLoading(ServerRefused):
+    """The server answers, but is still loading its model: the same call may succeed in a while."""

@@ -156,11 +156,11 @@ class ShareReport:
 
 @dataclass(frozen=True, slots=True)
 class ServerReport:
-    """What the last look at the server showed. `tokens`: held by its slot, None unknown."""
+    """What the last look at the server showed. `pid`: of its process, where it runs here and may be looked at."""
 
     server: ServerState
     detail: str = ""
-    unified_memory: str = "unknown"
+    pid: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +271,4 @@ class Snapshot:
     late_ticks: int = 0
     sensors: dict[str, str] = field(default_factory=dict)
     moves: tuple[Moved, ...] = ()  # transitions of this very tick
+    closed: bool = False  # the last one: everything was given back

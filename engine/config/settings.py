@@ -4,13 +4,14 @@ The file, the environment, the command line, the dialog and the README table all
 """
 
 import dataclasses
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, cast
-from urllib.parse import urlsplit
 
+from engine.config import address
 from engine.errors import SettingsError
 
 _KIND_IN_WORDS = {int: "whole number", float: "number"}
@@ -32,6 +33,7 @@ class Spec:
     high: float | None = None
     choices: tuple[str, ...] = ()
     pattern: str = ""
+    address: bool = False  # host and port must be able to exist, which no pattern tells
     allowed_text: str = ""
     secret: bool = False
     live: bool = True
@@ -59,23 +61,24 @@ class Spec:
             return "(set)" if value else ""
         if isinstance(value, bool):
             return "on" if value else "off"
-        return f"{value:g}" if isinstance(value, float) else str(value)
+        return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)  # repr loses no digit
 
     def refuse(self, value: object) -> SettingsError:
         """Build the error for a value that is not allowed; it names setting, value and what is allowed."""
-        shown = "(not shown)" if self.secret else repr(value)
-        return SettingsError(f"{self.name} = {shown} is not allowed: expected {self.allowed}")
+        shown = "(not shown)" if self.secret else re.sub("//.*@", "//(not shown)@", repr(value))
+        return SettingsError(f"{self.name} = {shown:.200} is not allowed: expected {self.allowed}")
 
     def check(self, value: object) -> Value:
         """Return a typed value (from TOML or a field) in its own type, or raise SettingsError."""
-        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
+        if self.kind is float and type(value) is int and abs(value) < 2**53:  # beyond it a float would differ
             value = float(value)
-        if self.name == "SLOT_ID" and isinstance(value, int) and not isinstance(value, bool):
+        if self.name == "SLOT_ID" and type(value) is int:  # written bare in TOML
             value = str(value)
         if type(value) is not self.kind:
             raise self.refuse(value)
         if isinstance(value, str):
-            if (self.choices and value not in self.choices) or (self.pattern and not re.fullmatch(self.pattern, value)):
+            fits = value in self.choices if self.choices else not self.pattern or re.fullmatch(self.pattern, value)
+            if not fits or (self.address and not address.can_exist(value)):
                 raise self.refuse(value)
         elif self.low is not None and self.high is not None and not self.low <= value <= self.high:  # nan is refused
             raise self.refuse(value)
@@ -90,7 +93,9 @@ class Spec:
             if answer is None:
                 raise self.refuse(text)
             return answer
-        if not re.fullmatch(r"-?\d+" if self.kind is int else r"-?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text):
+        # At most 18 digits: Python raises an error of its own for whole numbers of thousands of them.
+        number = r"-?[0-9]{1,18}" if self.kind is int else r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+        if not re.fullmatch(number, text):
             raise self.refuse(text)
         return self.check(self.kind(text))
 
@@ -103,11 +108,11 @@ def tunable(
     **more: Any,
 ) -> Any:
     """Declare one field of Settings; `more` are further fields of Spec."""
-    return field(default=default, metadata={"spec": {"title": title, "help": help, "group": group, **more}})
+    seen = not more.get("secret", False)  # a secret must not reach a log by way of repr(settings)
+    return field(default=default, repr=seen, metadata={"spec": {"title": title, "help": help, "group": group, **more}})
 
 
-_URL = r"https?://[^/?#@\s]+[^?#\s]*"
-_ADDRESS = r"(\[[0-9a-fA-F:]+\]|[^\s:/]+):\d{1,5}"
+_PRINTABLE = r"[^\x00-\x1f\x7f]*"  # a path may hold anything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +178,8 @@ class Settings:
     )  # fmt: skip
     server_url: str = tunable(
         "http://127.0.0.1:8080", "Address of the server", "Where llama-server listens, with its path prefix if any.",
-        "Server", pattern=_URL, allowed_text="an address such as http://127.0.0.1:8080", live=False,
+        "Server", pattern="https?://" + address.REST, address=True,
+        allowed_text="an address such as http://127.0.0.1:8080", live=False,
     )  # fmt: skip
     api_key: str = tunable(
         "", "API key", "Sent to the server only; never logged.",
@@ -181,12 +187,12 @@ class Settings:
     )  # fmt: skip
     slot_id: str = tunable(
         "auto", "Slot", "Slot of the server whose context is kept; auto: the one used last.",
-        "Server", pattern=r"auto|\d{1,4}", allowed_text="auto or a slot number", live=False,
+        "Server", pattern="auto|[0-9]{1,4}", allowed_text="auto or a slot number", live=False,
     )  # fmt: skip
     slot_save_path: str = tunable(
         "", "Folder of saved contexts",
         "The server's --slot-save-path; empty: read from the server's command line, else contexts are not kept.",
-        "Server", live=False,
+        "Server", pattern=_PRINTABLE, allowed_text="a path", live=False,
     )  # fmt: skip
     keep_context: bool = tunable(
         True, "Keep contexts", "Save the conversation after a turn, so that it outlives a restart or sleep.", "Server",
@@ -197,7 +203,8 @@ class Settings:
     )  # fmt: skip
     background_process_name: str = tunable(
         "fahclient", "Background program", "Name of the program that works on the card in the background.",
-        "Background job", pattern=r"[^/\\\s][^/\\]*", allowed_text="a program's name without a path", live=False,
+        "Background job", pattern=r"[^/\\\s\x00-\x1f][^/\\\x00-\x1f]*",
+        allowed_text="a program's name without a path", live=False,
     )  # fmt: skip
     background_method: str = tunable(
         "auto", "Method", "How the job is held back; auto takes the best that fits and says why.",
@@ -209,15 +216,16 @@ class Settings:
     )  # fmt: skip
     folding_url: str = tunable(
         "ws://127.0.0.1:7396/api/websocket", "Address of Folding@home", "Where the Folding@home client listens.",
-        "Background job", pattern=r"wss?://[^/?#@\s]+[^?#\s]*",
+        "Background job", pattern="wss?://" + address.REST, address=True,
         allowed_text="an address such as ws://127.0.0.1:7396/api/websocket", live=False,
     )  # fmt: skip
     boinc_url: str = tunable(
         "127.0.0.1:31416", "Address of BOINC", "Where the BOINC client listens.",
-        "Background job", pattern=_ADDRESS, allowed_text="host:port", live=False,
+        "Background job", pattern=address.HOST + address.PORT, address=True, allowed_text="host:port", live=False,
     )  # fmt: skip
     boinc_password_file: str = tunable(
-        "", "BOINC password file", "Path of gui_rpc_auth.cfg; empty: the usual places.", "Background job", live=False,
+        "", "BOINC password file", "Path of gui_rpc_auth.cfg; empty: the usual places.",
+        "Background job", pattern=_PRINTABLE, allowed_text="a path", live=False,
     )  # fmt: skip
     max_pauses_per_hour: int = tunable(
         6, "Pauses an hour", "How often guesses may pause a job that loses work by it; a real prompt always may.",
@@ -245,13 +253,19 @@ class Settings:
         fields: dict[str, Any] = {name.lower(): value for name, value in changes.items()}
         return dataclasses.replace(self, **fields)
 
+    def reopened_since(self, old: "Settings") -> set[str]:
+        """Return the groups in which something differs from `old` that cannot be changed in flight."""
+        return {
+            spec.group
+            for spec in specs()
+            if not spec.live and getattr(self, spec.attribute) != getattr(old, spec.attribute)
+        }
+
     @property
     def key_in_clear(self) -> bool:
         """The API key would leave this machine over plain HTTP."""
-        url = urlsplit(self.server_url)
-        host = url.hostname or ""
-        local = host in ("localhost", "::1") or host.startswith("127.")
-        return bool(self.api_key) and url.scheme == "http" and not local
+        plain = self.server_url.startswith("http://")
+        return bool(self.api_key) and plain and not address.is_local(self.server_url)
 
 
 @cache
@@ -269,6 +283,8 @@ def spec(name: str) -> Spec:
     for candidate in specs():
         if candidate.name == name:
             return candidate
-    near = [c.name for c in specs() if name.upper() in c.name or c.name in name.upper()]
-    hint = f"; did you mean {' or '.join(near[:3])}?" if near else "; `zat-scs settings` lists all names"
-    raise SettingsError(f"{name} is not a setting{hint}")
+    names = [c.name for c in specs()]
+    wanted = name.upper()
+    near = [n for n in names if len(wanted) > 2 and wanted in n][:3] or difflib.get_close_matches(wanted, names, 1, 0.8)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "; `zat-scs settings` lists all names"
+    raise SettingsError(f"{name or '(no name)'} is not a setting{hint}")

@@ -1,6 +1,7 @@
 """Where settings come from: default < the user's TOML file < environment < `--set`."""
 
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None, set
     try:
         settings = Settings().replace({**values, **outside})
     except SettingsError as error:
-        who = " and ".join(sorted({sources[name] for name in Settings.ordered if name in outside}))
+        who = " and ".join(sorted({sources[name] for name in Settings.ordered if name in sources}))
         raise SettingsError(f"{who}: {error}") from None
     return Loaded(settings, sources, (*problems, *more), path)
 
@@ -72,15 +73,21 @@ def save(path: Path, changes: Mapping[str, Value]) -> None:
     """
     checked = {name: spec(name).check(value) for name, value in changes.items()}
     try:
-        document = tomlkit.parse(path.read_text("utf-8")) if path.exists() else tomlkit.document()
-    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+        document = _read(path)
+    except FileNotFoundError:
+        document = tomlkit.document()
+    except SettingsError as error:
         raise SettingsError(f"{path}: not written, since it cannot be read: {error}") from None
     for name, value in checked.items():
         if value == spec(name).default:
             document.pop(name, None)
         else:
             document[name] = value
-    write_private(path, tomlkit.dumps(document).encode("utf-8"))
+    try:
+        target = path.resolve() if path.is_symlink() else path  # a link into a folder of dotfiles stays a link
+        write_private(target, tomlkit.dumps(document).encode("utf-8"))
+    except (OSError, UnicodeEncodeError) as error:
+        raise SettingsError(f"{path}: not written: {error}") from None
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -98,14 +105,30 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
+def _read(path: Path) -> tomlkit.TOMLDocument:
+    """Parse the file; line ends stay as they are, a byte-order mark (some Windows editors) is left out.
+
+    Raises FileNotFoundError, else SettingsError with the reason.
+    """
+    try:
+        return tomlkit.parse(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(str(error)) from None
+    except tomlkit.exceptions.TOMLKitError as error:
+        reason = re.sub('".*"', "(not shown)", str(error), flags=re.DOTALL)  # the line it quotes may hold the API key
+        raise SettingsError(reason) from None
+
+
 def _from_file(path: Path) -> tuple[dict[str, Value], list[str]]:
     values: dict[str, Value] = {}
     problems: list[str] = []
     try:
-        document = tomlkit.parse(path.read_text("utf-8")).unwrap()
+        document = _read(path).unwrap()
     except FileNotFoundError:
         return values, problems
-    except (OSError, UnicodeDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+    except SettingsError as error:
         return values, [f"{path}: cannot be read, so defaults are used: {error}"]
     for name, raw in document.items():
         try:
@@ -136,7 +159,8 @@ def _from_sets(sets: Sequence[str]) -> dict[str, Value]:
     for item in sets:
         name, equals, text = item.partition("=")
         if not equals:
-            raise SettingsError(f"--set {name}: expected NAME=VALUE")
+            shown = re.match(r"\w*", item)  # what follows may be a secret
+            raise SettingsError(f"--set {shown[0] if shown else ''}: expected NAME=VALUE")
         try:
             values[name] = spec(name).parse(text)
         except SettingsError as error:
@@ -147,11 +171,16 @@ def _from_sets(sets: Sequence[str]) -> dict[str, Value]:
 def _without_broken_order(
     values: dict[str, Value], outside: Mapping[str, Value], path: Path
 ) -> tuple[dict[str, Value], list[str]]:
-    """Drop the file's thresholds where they alone contradict each other or the defaults."""
+    """Drop the file's thresholds where they, not those from outside, break the order."""
+    try:
+        Settings().replace({**values, **outside})
+    except SettingsError:
+        pass
+    else:
+        return values, []
     try:
         Settings().replace(values)
     except SettingsError as error:
         kept = {name: value for name, value in values.items() if name not in Settings.ordered}
-        problem = f"{path}: {error}; the defaults are used for all three"
-        return kept, [problem] if not set(Settings.ordered) <= set(outside) else []
+        return kept, [f"{path}: {error}; the defaults are used for all three"]
     return values, []

@@ -1,0 +1,41 @@
+# `make` lists what there is. `make run` and `make test` set everything up by themselves, on a bare machine too.
+
+PYTHON := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint format bench clean
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+setup: ## everything that running and testing need (SYSTEM_PACKAGES=no leaves the system alone)
+	@packaging/setup.sh test
+
+run: ## the whole loop on this machine, with stand-ins for what it lacks
+	@packaging/setup.sh run
+	@.venv/bin/zat-scs demo
+
+test: lint ## all checks, then all tests
+	@echo "== pytest"
+	@$(PYTHON) -m pytest -q
+
+lint: setup ## the checks alone: format, style, types, imports
+	@echo "== ruff format"
+	@$(PYTHON) -m ruff format --check .
+	@echo "== ruff check"
+	@$(PYTHON) -m ruff check --quiet .
+	@echo "== mypy"
+	@$(PYTHON) -m mypy --no-error-summary
+	@echo "== lint-imports"
+	@answer=$$(.venv/bin/lint-imports --no-logo 2>&1) || { echo "$$answer"; exit 1; }
+
+format: setup ## write all files in the house format
+	@$(PYTHON) -m ruff format --quiet .
+	@$(PYTHON) -m ruff check --quiet --fix .
+
+bench: setup ## how long one tick takes on this machine
+	@$(PYTHON) -m diagnostics.loop_bench
+
+clean: ## remove all that set-up, checks and builds have left here
+	@rm -rf .venv build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

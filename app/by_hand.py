@@ -1,0 +1,36 @@
+"""What people do by hand: give the background job back, and delete saved contexts."""
+
+import sys
+
+from engine import daemon
+from engine.client.contexts import Contexts
+from engine.clock import SystemClock
+from engine.config.store import state_folder
+from engine.errors import LedgerError
+from engine.orchestration.ledger import recover
+from engine.parts import RealParts
+
+
+def release() -> int:
+    """Undo whatever the ledger says is held; 0 when nothing is held any more."""
+    parts = RealParts.of_user(SystemClock())
+    pid = daemon.running(state_folder())
+    try:
+        sentences = recover(parts.ledger)
+    except (LedgerError, OSError) as error:
+        print(f"zat-scs: {error}", file=sys.stderr)  # noqa: T201 - a command's answer
+        return 1
+    for sentence in sentences or ("Nothing is held.",):
+        print(sentence)  # noqa: T201
+    if pid is not None and sentences:
+        print(f"The engine (process {pid}) goes on; it may hold the job back again for the next prompt.")  # noqa: T201
+    return 0
+
+
+def forget() -> int:
+    """Delete all saved contexts; 1 if some lie where this user cannot delete them."""
+    count, left = Contexts(RealParts.of_user(SystemClock()).contexts).forget()
+    print(f"Deleted {count} saved contexts." if count != 1 else "Deleted 1 saved context.")  # noqa: T201
+    for path in left:
+        print(f"zat-scs: not deleted, do it where the server runs: {path}", file=sys.stderr)  # noqa: T201
+    return 1 if left else 0

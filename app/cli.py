@@ -1,0 +1,127 @@
+"""The `zat-scs` command: parses, then imports only what the subcommand needs."""
+
+import argparse
+import importlib.metadata
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from engine.config.store import Loaded
+from engine.errors import SettingsError
+from engine.options import HELP, take_settings
+
+_FAILED, _WRONG_USE = 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return 0 done, 1 failed, 2 wrong use or settings."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        loaded, words = take_settings(words)
+    except SettingsError as error:
+        print(f"zat-scs: {error}", file=sys.stderr)
+        return _WRONG_USE
+    if words[:1] == ["mock-server"]:
+        from diagnostics import mock_server  # noqa: PLC0415 - it has its own options, and Flask
+
+        return mock_server.main(words[1:])
+    options = _parser().parse_args(words)
+    try:
+        command: Callable[[argparse.Namespace, Loaded], int] = options.command
+        return command(options, loaded)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="zat-scs",
+        description="Frees the graphics card and restores the context before you press Enter.",
+        epilog=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"zat-scs {importlib.metadata.version('zat-scs')}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, help_: str, command: Callable[[argparse.Namespace, Loaded], int]) -> argparse.ArgumentParser:
+        sub = commands.add_parser(
+            name, help=help_, description=help_, epilog=HELP, formatter_class=parser.formatter_class
+        )
+        sub.set_defaults(command=command)
+        return sub
+
+    engine = add("engine", "run the engine without a window until Ctrl+C; everything is given back then", _engine)
+    engine.add_argument("--for", dest="seconds", type=_seconds, metavar="S", help="end after so many seconds")
+    engine.add_argument("--json", action="store_true", help="write snapshots and transitions as JSON lines")
+    add("demo", "show the whole loop in half a minute, with stand-ins: nothing of yours is touched", _demo)
+    commands.add_parser("mock-server", help="run a stand-in for llama-server", add_help=False)
+    doctor = add("doctor", "say what is found here, and what to change", _doctor)
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+    settings = add("settings", "list all settings and where their values come from", _settings)
+    settings.add_argument("--markdown", action="store_true", help="the table of the README")
+    add("release", "give the background job back by hand", _release)
+    add("forget", "delete all saved contexts", _forget)
+    serve = add("serve", "start a llama-server with unified memory and the flags that are needed here", _serve)
+    serve.add_argument("words", nargs="*", metavar="-- llama-server ARGS", help="the server's command line, after --")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return value
+
+
+def _engine(options: argparse.Namespace, loaded: Loaded) -> int:
+    from engine import daemon  # noqa: PLC0415 - other commands need none of it
+
+    return daemon.run(loaded, seconds=options.seconds, as_json=options.json)
+
+
+def _demo(options: argparse.Namespace, loaded: Loaded) -> int:
+    del options, loaded
+    from diagnostics import demo  # noqa: PLC0415
+
+    return demo.main()
+
+
+def _doctor(options: argparse.Namespace, loaded: Loaded) -> int:
+    from diagnostics import doctor  # noqa: PLC0415
+
+    findings = doctor.examine(loaded)
+    print(json.dumps(findings, indent=2) if options.json else doctor.as_text(findings))
+    return 0
+
+
+def _settings(options: argparse.Namespace, loaded: Loaded) -> int:
+    from engine.config import table  # noqa: PLC0415
+
+    if options.markdown:
+        print(table.markdown(), end="")
+        return 0
+    for problem in loaded.problems:
+        print(f"zat-scs: {problem}", file=sys.stderr)
+    print(f"# {loaded.path}")
+    print("\n".join(table.rows(loaded)))
+    return 0
+
+
+def _release(options: argparse.Namespace, loaded: Loaded) -> int:
+    del options, loaded
+    from app import by_hand  # noqa: PLC0415
+
+    return by_hand.release()
+
+
+def _forget(options: argparse.Namespace, loaded: Loaded) -> int:
+    del options, loaded
+    from app import by_hand  # noqa: PLC0415
+
+    return by_hand.forget()
+
+
+def _serve(options: argparse.Namespace, loaded: Loaded) -> int:
+    from app import serve  # noqa: PLC0415
+
+    return serve.serve(options.words, loaded.settings)

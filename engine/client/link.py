@@ -1,0 +1,36 @@
+"""The server's side as one part: the watching thread and the acting thread over one shared view."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.client.contexts import Contexts
+from engine.client.prefetcher import Prefetcher
+from engine.client.view import View
+from engine.client.watcher import Watcher
+from engine.clock import Clock
+from engine.config.settings import Settings
+from engine.events import Event
+
+
+class ServerLink:
+    """What the loop needs of a server. `index`: the file that lists saved contexts."""
+
+    def __init__(self, settings: Settings, index: Path, clock: Clock, post: Callable[[Event], None]) -> None:
+        view = View()
+        self._prefetcher = Prefetcher(settings, view, Contexts(index), clock, post)
+        self._watcher = Watcher(settings, view, clock, post, self._prefetcher.noticed)
+        self.prepare = self._prefetcher.prepare
+        self.cancel = self._prefetcher.cancel
+        self.keep = self._prefetcher.keep
+        self.reconfigure = self._prefetcher.reconfigure
+        self.attend = self._watcher.attend
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._prefetcher.start()
+        self._watcher.start()
+
+    def close(self, timeout: float) -> None:
+        """Stop both threads."""
+        self._watcher.close(timeout)
+        self._prefetcher.close(timeout)

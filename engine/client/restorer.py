@@ -1,0 +1,154 @@
+"""Decides whether a saved context goes back into the server now, and sends it: never on hope, never on a busy slot."""
+
+import logging
+
+from engine.client.answers import Kind
+from engine.client.contexts import SavedContext, misfit
+from engine.client.view import Facts
+from engine.client.watcher import Reuse
+from engine.client.workbench import Workbench
+from engine.errors import ServerLoading, ServerRefused, ServerTimeout
+from engine.events import ContextState
+
+log = logging.getLogger(__name__)
+
+WAKE_TIMEOUT = 300.0  # s to load a model and restore
+
+
+class Restorer:
+    """Belongs to the prefetcher's thread."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._final: tuple[Facts, str] | None = None  # this start of the server is asked no more, and why
+        self._in_slot: SavedContext | None = None  # put there by us; a fresh server does not show it
+        self._proving = False  # the next prompt tells whether the restore was of use
+
+    def prepare(self, facts: Facts) -> None:
+        """Wake and restore once. Raises ServerUnreachable and ServerLoading, after which it may be tried again."""
+        if facts.kind not in (Kind.LLAMA_SERVER, Kind.ROUTER):
+            return
+        if facts.kind is Kind.ROUTER and facts.model is None:
+            self._bench.tell(ContextState.NONE, None, "no model is loaded, and none is loaded unasked")
+        elif self._bench.view.sleeping:
+            self._wake(facts)
+        else:
+            self._restore_if_lost(facts)
+
+    def judge(self, reuse: Reuse | None) -> None:
+        """Take in what the watcher saw: a loss, or what the last prompts re-used."""
+        view, facts = self._bench.view, self._bench.view.facts
+        if view.loss is not None:
+            self._in_slot, self._proving = None, False
+            self._tell_lost(facts, view.loss)
+        if reuse is None or facts is None:
+            return
+        if self._proving and self._in_slot is not None and reuse.cached + reuse.computed > 1:
+            self._prove(facts, self._in_slot, reuse)
+        self._proving = False
+
+    def candidate(self, facts: Facts) -> tuple[SavedContext | None, str]:
+        """Return the context to give back; None and the reason if there is none."""
+        bench = self._bench
+        if not bench.settings.keep_context:
+            return None, "KEEP_CONTEXT is off"
+        if not facts.save_path:
+            return None, "start the server with --slot-save-path FOLDER to keep its context"
+        if self._final is not None and self._final[0] == facts:
+            return None, self._final[1]
+        if bench.contexts.useless(facts):
+            return None, "this model re-uses nothing after a restore, so none is tried"
+        saved = bench.contexts.best(facts, bench.settings.server_url)
+        if saved is None:
+            return None, "nothing was saved yet"
+        reason = misfit(saved, facts)
+        return (None, f"the saved context does not fit: {reason}") if reason else (saved, "")
+
+    def _wake(self, facts: Facts) -> None:
+        """Wake a sleeping server. The restore itself does it; asking for its slots first would only take longer."""
+        bench = self._bench
+        saved, reason = self.candidate(facts)
+        bench.view.waking = True
+        if saved is not None:
+            self._restore(facts, saved, self._slot_for(facts, saved), WAKE_TIMEOUT)
+        else:
+            bench.tell(ContextState.NONE, None, f"woken without a context: {reason}")
+            bench.server.slots(facts.model, timeout=WAKE_TIMEOUT)
+
+    def _restore_if_lost(self, facts: Facts) -> None:
+        bench = self._bench
+        saved, reason = self.candidate(facts)
+        if saved is None:
+            if bench.view.loss is not None:
+                bench.tell(ContextState.USELESS if bench.contexts.useless(facts) else ContextState.NONE, None, reason)
+            return
+        if saved == self._in_slot:
+            return
+        number = self._slot_for(facts, saved)
+        if facts.has_slots:
+            slot = next((slot for slot in bench.server.slots(facts.model) if slot.id == number), None)
+            if slot is None or slot.is_processing:
+                return
+            if (slot.n_prompt_tokens or 0) >= saved.tokens:
+                bench.view.loss = None
+                bench.tell(ContextState.WARM, slot.n_prompt_tokens)
+                return
+        elif bench.view.loss is None:
+            return
+        if not bench.view.busy:
+            self._restore(facts, saved, number, bench.patience(saved.size))
+
+    def _slot_for(self, facts: Facts, saved: SavedContext) -> int:
+        """Return the slot to fill; ids wrap on the server, so one beyond its count is never sent."""
+        setting = self._bench.settings.slot_id
+        wanted = saved.slot if setting == "auto" else int(setting)
+        return wanted if facts.total_slots is None or wanted < facts.total_slots else 0
+
+    def _restore(self, facts: Facts, saved: SavedContext, slot: int, timeout: float) -> None:
+        bench = self._bench
+        bench.tell(ContextState.RESTORING, saved.tokens)
+        try:
+            answer = bench.act(
+                facts,
+                saved.size,
+                lambda: bench.server.restore(slot, saved.filename, facts.model, timeout=timeout),
+            )
+        except ServerLoading:
+            raise
+        except ServerRefused as error:
+            self._refused(facts, saved, error)
+        except ServerTimeout:
+            log.warning("restoring %d tokens had no answer within %.1f s", saved.tokens, timeout)
+            bench.tell(ContextState.SAVED, saved.tokens, "no answer to the restore: what the slot holds is unknown")
+        else:
+            bench.learn_speed(answer.n_read, answer.restore_ms)
+            bench.view.loss = None
+            self._in_slot, self._proving = saved, True
+            log.info("restored %d tokens in %.0f ms", answer.n_restored, answer.restore_ms)
+            bench.tell(ContextState.RESTORED, answer.n_restored)
+
+    def _refused(self, facts: Facts, saved: SavedContext, error: ServerRefused) -> None:
+        """Ask this start of the server no more: a refused restore leaves the slot empty."""
+        reason = f"the server refused to restore it: {error.message}"
+        self._final = (facts, reason)
+        if error.status == 400:
+            self._bench.contexts.drop(saved)
+        log.warning("restoring %d tokens was refused: %s", saved.tokens, error)
+        self._bench.tell(ContextState.NONE, None, reason)
+
+    def _tell_lost(self, facts: Facts | None, loss: str) -> None:
+        saved = self.candidate(facts)[0] if facts else None
+        if saved is not None:
+            self._bench.tell(ContextState.SAVED, saved.tokens, loss)
+        else:
+            self._bench.tell(ContextState.NONE, None, loss)
+
+    def _prove(self, facts: Facts, saved: SavedContext, reuse: Reuse) -> None:
+        """Book what the first prompt after a restore re-used: that alone proves it."""
+        useful = reuse.cached > 0
+        log.info("the prompt re-used %d tokens and computed %d", reuse.cached, reuse.computed)
+        if self._bench.contexts.judge(facts, useful=useful):
+            self._bench.say_once("restoring has ended for this model and build: its prompts re-use nothing after it")
+        if not useful:
+            detail = f"none of the {saved.tokens} restored tokens were re-used"
+            self._bench.tell(ContextState.USELESS, saved.tokens, detail)

@@ -1,0 +1,30 @@
+"""All settings as people read them: the README's table, and the list of `zat-scs settings`. No I/O."""
+
+from itertools import groupby
+
+from engine.config.settings import Spec, specs
+from engine.config.store import Loaded
+
+_HEAD = "| name | default | allowed | what it does |\n|---|---|---|---|"
+
+
+def markdown() -> str:
+    """Return one table per group, each under its name; ends with a line end."""
+    groups = groupby(specs(), key=lambda spec: spec.group)
+    return "\n".join(f"**{name}**\n\n{_HEAD}\n{''.join(map(_line, members))}" for name, members in groups)
+
+
+def rows(loaded: Loaded) -> list[str]:
+    """Return "NAME = value (source)" for every setting; a secret shows only that it is set."""
+    return [
+        f"{spec.name} = {shown} ({loaded.sources.get(spec.name, 'default')})"
+        for spec in specs()
+        for shown in [spec.show(getattr(loaded.settings, spec.attribute)) or "(empty)"]
+    ]
+
+
+def _line(spec: Spec) -> str:
+    default = spec.show(spec.default)
+    shown = f"`{default}`" if default else "(empty)"
+    cells = (f"`{spec.name}`", shown, spec.allowed, spec.help)
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"

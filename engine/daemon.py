@@ -1,0 +1,220 @@
+"""The headless shell: one engine, signals, and its story as log lines or JSON lines. One instance a user."""
+
+import contextlib
+import io
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+import filelock
+
+from engine.clock import Clock, SystemClock
+from engine.config.settings import Settings
+from engine.config.store import Loaded, state_folder
+from engine.events import Moved, Snapshot
+from engine.loop import Engine
+from engine.parts import Parts, RealParts
+
+log = logging.getLogger(__name__)
+
+REPORT_EVERY = 1.0  # s
+
+
+class AlreadyRunning(Exception):  # noqa: N818 - a state, not a mistake
+    """Another engine of this user runs; the message says who."""
+
+
+def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False) -> int:
+    """Run the engine until a signal, or for so many seconds; return the exit code."""
+    configure_log()
+    for problem in loaded.problems:
+        log.warning("%s", problem)
+    try:
+        with single_instance(state_folder() / "engine.lock"):
+            clock = SystemClock()
+            return serve(loaded.settings, RealParts.of_user(clock), clock, seconds=seconds, as_json=as_json)
+    except AlreadyRunning as error:
+        print(f"zat-scs: {error}", file=sys.stderr)  # noqa: T201 - the command's answer
+        return 1
+
+
+def serve(
+    settings: Settings, parts: Parts, clock: Clock, *, seconds: float | None = None, as_json: bool = False
+) -> int:
+    """Run one engine; 0 after a signal or the given time, 1 after a defect."""
+    if settings.key_in_clear:
+        log.warning("API_KEY leaves this machine unencrypted: SERVER_URL is plain http to another machine")
+    engine = Engine(settings, parts, clock)
+    if as_json:
+        engine.subscribe(JsonLines(sys.stdout, clock))
+    else:
+        engine.subscribe(Narrator())
+    with stopped_by_signals(engine):
+        timer = threading.Timer(seconds, engine.stop) if seconds is not None else None
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            engine.run()
+        except Exception:
+            log.exception("the engine failed; everything was given back")
+            return 1
+        finally:
+            if timer is not None:
+                timer.cancel()
+    return 0
+
+
+@contextlib.contextmanager
+def stopped_by_signals(engine: Engine) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the engine's run instead of the program."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        engine.stop()
+
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+    before = {name: signal.signal(getattr(signal, name), stop) for name in names}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(getattr(signal, name), handler)
+
+
+@contextlib.contextmanager
+def single_instance(path: Path) -> Iterator[None]:
+    """Hold the lock of this user's one engine. Raises AlreadyRunning."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    owner = path.with_suffix(".pid")
+    lock = filelock.FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except filelock.Timeout:
+        raise AlreadyRunning(f"an engine of yours is running already{_who(owner)}") from None
+    try:
+        owner.write_text(f"{os.getpid()}\n", "ascii")
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        lock.release()
+
+
+def running(folder: Path) -> int | None:
+    """Return the process number of this user's running engine, None if there is none."""
+    try:
+        with single_instance(folder / "engine.lock"):
+            return None
+    except AlreadyRunning:
+        with contextlib.suppress(OSError, ValueError):
+            return int((folder / "engine.pid").read_text("ascii"))
+        return 0
+
+
+def _who(owner: Path) -> str:
+    try:
+        return f" (process {int(owner.read_text('ascii'))})"
+    except (OSError, ValueError):
+        return ""
+
+
+def configure_log() -> None:
+    """Write the log to stderr; stdout belongs to JSON."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s", datefmt="%H:%M:%S"
+    )
+
+
+class Narrator:
+    """Logs what a person wants to know and the machine's own lines do not say: once per change."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Take one snapshot."""
+        share = f"{snapshot.background_share} % to the job by {snapshot.backend}"
+        if snapshot.background_verified is False:
+            share += ", not verified"
+        self._say("background", share, snapshot.background_detail)
+        self._say("server", snapshot.server.value, snapshot.server_detail)
+        tokens = f" ({snapshot.context_tokens} tokens)" if snapshot.context_tokens else ""
+        self._say("context", snapshot.context.value + tokens, snapshot.context_detail)
+        for name, state in snapshot.sensors.items():
+            self._say(name, state, "")
+
+    def _say(self, what: str, state: str, detail: str) -> None:
+        text = f"{state}: {detail}" if detail else state
+        if self._said.get(what) != text:
+            self._said[what] = text
+            log.info("%s: %s", what, text)
+
+
+class JsonLines:
+    """Writes JSON lines: snapshots at once, then one a second, the last after give-back; transitions as they happen."""
+
+    def __init__(self, out: TextIO, clock: Clock) -> None:
+        self._out = out
+        self._clock = clock
+        self._due = clock.now()
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        """Take one snapshot."""
+        for move in snapshot.moves:
+            self._write({"at": snapshot.at, "transition": transition(move)})
+        if self._clock.now() >= self._due or snapshot.closed:
+            self._due = self._clock.now() + REPORT_EVERY
+            self._write(as_dict(snapshot))
+
+    def _write(self, line: dict[str, object]) -> None:
+        try:
+            self._out.write(json.dumps(line) + "\n")
+            self._out.flush()
+        except BrokenPipeError:
+            self._out = io.StringIO()  # the reader left; the engine goes on
+
+
+def transition(move: Moved) -> dict[str, str]:
+    """Return a transition as readers of `engine --json` know it."""
+    return {"from": move.source.value, "to": move.target.value, "why": move.why.value}
+
+
+def as_dict(snapshot: Snapshot) -> dict[str, object]:
+    """Return a snapshot as readers of `engine --json` know it."""
+    return {
+        "at": round(snapshot.at, 3),
+        "state": snapshot.state.value,
+        "paused": snapshot.paused,
+        "probability": round(snapshot.probability, 4),
+        "threshold": snapshot.threshold,
+        "f_c": _rounded(snapshot.f_c),
+        "g_a": _rounded(snapshot.g_a),
+        "background_share": snapshot.background_share,
+        "background_verified": snapshot.background_verified,
+        "background_detail": snapshot.background_detail,
+        "backend": snapshot.backend,
+        "server": snapshot.server.value,
+        "server_detail": snapshot.server_detail,
+        "unified_memory": snapshot.unified_memory,
+        "context": snapshot.context.value,
+        "context_tokens": snapshot.context_tokens,
+        "context_detail": snapshot.context_detail,
+        "hits": snapshot.hits,
+        "false_positives": snapshot.false_positives,
+        "false_negatives": snapshot.false_negatives,
+        "holding": snapshot.holding,
+        "deadline_in": _rounded(snapshot.deadline_in),
+        "late_ticks": snapshot.late_ticks,
+        "sensors": snapshot.sensors,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

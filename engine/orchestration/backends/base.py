@@ -1,0 +1,80 @@
+"""What every way of holding the background job looks like, and the order that keeps the job from staying held."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from engine.errors import LedgerError
+from engine.orchestration.ledger import Entry, Ledger, undo
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What is in force. `share`: percent left to the job, 100 = not held; `verified` and `detail` as in ShareReport."""
+
+    share: int
+    verified: bool | None
+    detail: str = ""
+
+
+class Backend(Protocol):
+    """One way to hold the background job. All calls come from one thread; they may take some milliseconds.
+
+    Whatever was in force before comes back; what somebody else changed meanwhile is left alone and said.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in settings and snapshots."""
+
+    def priority(self) -> int:
+        """Return how well it fits here, the highest wins; raise BackendUnavailable with the reason if it does not."""
+
+    def apply(self, share: int) -> Applied:
+        """Leave `share` percent to the job; 100 gives it back, as `release` does."""
+
+    def verify(self) -> Applied:
+        """Look again, about once a second while the job is to be held; newcomers are held too."""
+
+    def release(self) -> Applied:
+        """Give everything back; harmless when nothing is held. Raises LedgerError if something could not be."""
+
+    def refresh(self) -> None:
+        """Do ahead what would cost time in the next `apply`."""
+
+
+class Safeguard:
+    """Keeps the order: ledger, guardian, act; then act, guardian, ledger.
+
+    `arm` makes sure of the guardian or raises BackendUnavailable; `rest` tells it that nothing is held.
+    """
+
+    def __init__(self, ledger: Ledger, arm: Callable[[], None], rest: Callable[[], None]) -> None:
+        self._ledger = ledger
+        self._arm = arm
+        self._rest = rest
+        self._entries: list[Entry] = []  # also kept here: the file may be lost
+
+    def before_acting(self, entries: Collection[Entry]) -> None:
+        """Write down what is about to be done and arm the guardian; only on return may it be done."""
+        self._entries += entries
+        self._ledger.record(entries)
+        self._arm()
+
+    def strike(self, entries: Collection[Entry]) -> None:
+        """Forget what need not be undone any more: it was not done, ended, or somebody else has changed it."""
+        self._entries = [entry for entry in self._entries if entry not in entries]
+        if not self._entries:
+            self._rest()
+        self._ledger.clear(entries)
+
+    def give_back(self) -> tuple[str, ...]:
+        """Undo all of it; return sentences. Raises LedgerError if something could not be undone: call again."""
+        undone = undo(self._entries)
+        left = [one for one in undone if not one.settled]
+        self._entries = [one.entry for one in left]
+        if left:
+            raise LedgerError("; ".join(one.sentence for one in left))
+        self._rest()
+        self._ledger.clear()
+        return tuple(dict.fromkeys(one.sentence for one in undone))

@@ -1,0 +1,17 @@
+"""Fixtures for all tests."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from diagnostics import tiny_model as writer
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a small model for the real server; skip where the packages for it are not installed."""
+    missing = [name for name in ("gguf", "xllamacpp") if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"the real server needs {' and '.join(missing)}: pip install -e '.[real-server]'")
+    return writer.cached(tmp_path_factory.mktemp("models"))

@@ -1,0 +1,204 @@
+"""Holding the job by its processes, with real ones."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from helpers.backend_contract import BackendContract
+from helpers.job import Job, background_job, unique_name
+from helpers.wait import wait_until
+
+from engine import processes
+from engine.errors import BackendUnavailable
+from engine.orchestration.backends.base import Applied, Safeguard
+from engine.orchestration.backends.process import ProcessBackend
+from engine.orchestration.finder import ProcessFinder
+from engine.orchestration.ledger import Ledger, Renice, Resume
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+RAISES = processes.may_restore(processes.look(os.getpid()).process, 0)  # type: ignore[union-attr] # we are there
+needs_raising = pytest.mark.skipif(not RAISES, reason="this user cannot raise a priority again")
+
+
+class Bench:
+    """A backend with the record of what it told the guardian."""
+
+    def __init__(self, folder: Path, suspend: bool) -> None:
+        self.name = unique_name()
+        self.ledger = Ledger(folder / "ledger.json")
+        self.steps: list[str] = []
+        self.at_arming: tuple[str, ...] = ()
+        self.watched: Job | None = None
+        safeguard = Safeguard(self.ledger, self._arm, lambda: self.steps.append("rest"))
+        self.backend = ProcessBackend(self.name, suspend, ProcessFinder(self.name, time.monotonic), safeguard)
+
+    def _arm(self) -> None:
+        written = "written" if self.ledger.read() else "not written"
+        acted = self.watched and self.watched.stopped
+        self.steps.append(f"arm: {written}, {'stopped' if acted else 'running'}")
+
+
+@pytest.fixture
+def stopping(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path, suspend=True)
+    yield bench
+    bench.backend.release()
+
+
+@pytest.fixture
+def lowering(tmp_path: Path) -> Iterator[Bench]:
+    bench = Bench(tmp_path, suspend=False)
+    yield bench
+    bench.backend.release()
+
+
+class TestStoppingContract(BackendContract):
+    @pytest.fixture
+    def backend(self, stopping: Bench) -> ProcessBackend:
+        return stopping.backend
+
+
+@needs_raising
+class TestLoweringContract(BackendContract):
+    @pytest.fixture
+    def backend(self, lowering: Bench) -> ProcessBackend:
+        return lowering.backend
+
+
+@pytest.mark.real
+class TestStopping:
+    def test_the_job_stands_still_until_it_is_given_back(self, stopping: Bench) -> None:
+        with background_job(stopping.name) as job:
+            applied = stopping.backend.apply(10)
+            assert (applied.share, applied.verified) == (10, True)
+            assert "memory of the card stays taken" in applied.detail
+            assert job.stopped
+            assert stopping.backend.apply(0).share == 0
+            assert job.stopped
+            assert stopping.backend.apply(100) == Applied(100, None, f"{stopping.name} ({job.pid}) goes on")
+            assert job.running
+
+    def test_the_order_is_ledger_guardian_act_and_back_again(self, stopping: Bench) -> None:
+        with background_job(stopping.name) as job:
+            stopping.watched = job
+            stopping.backend.apply(10)
+            stopping.backend.release()
+        assert stopping.steps == ["arm: written, running", "rest"]
+        assert not stopping.ledger.path.exists()
+
+    def test_a_job_already_stopped_stays_so(self, stopping: Bench) -> None:
+        with background_job(stopping.name) as job:
+            os.kill(job.pid, signal.SIGSTOP)
+            wait_until(lambda: job.stopped, what="the stop")
+            applied = stopping.backend.apply(10)
+            assert (applied.share, applied.verified) == (100, None)
+            assert "already stopped" in applied.detail
+            assert not stopping.ledger.path.exists()
+            stopping.backend.release()
+            assert job.stopped
+
+    def test_only_the_workers_are_stopped_not_what_started_them(self, stopping: Bench) -> None:
+        with background_job(stopping.name, children=2) as job:
+            assert stopping.backend.apply(10).verified is True
+            assert job.states == "TT"
+            assert processes.state(job.pid) == "S"
+
+    def test_newcomers_are_held_and_the_dead_are_struck(self, stopping: Bench) -> None:
+        with background_job(stopping.name) as first:
+            stopping.backend.apply(10)
+            first.kill()
+            assert stopping.backend.verify() == Applied(100, None, f"no {stopping.name} is running")
+            assert stopping.ledger.read() == ()
+        with background_job(stopping.name) as second:
+            assert stopping.backend.verify().verified is True
+            assert second.stopped
+            worker = second.workers[0]
+            assert stopping.ledger.read() == (Resume(worker.pid, worker.start, stopping.name),)
+            stopping.backend.release()
+            assert second.running
+
+    def test_what_somebody_else_lets_go_on_is_left_alone_and_said(self, stopping: Bench) -> None:
+        with background_job(stopping.name) as job:
+            stopping.backend.apply(10)
+            os.kill(job.pid, signal.SIGCONT)
+            wait_until(lambda: job.running, what="the job to go on")
+            for _ in range(2):
+                applied = stopping.backend.verify()
+                assert (applied.share, applied.verified) == (100, False)
+                assert "somebody else" in applied.detail
+                assert job.running
+            assert stopping.ledger.read() == ()
+
+
+@pytest.mark.real
+@needs_raising
+class TestLowering:
+    def test_every_thread_gets_the_lowest_priority_and_its_own_back(self, lowering: Bench) -> None:
+        with background_job(lowering.name, threads=2) as job:
+            threads = [thread.pid for thread in processes.threads(job.workers[0])]
+            assert len(threads) == 3
+            os.setpriority(os.PRIO_PROCESS, threads[1], 5)
+            os.setpriority(os.PRIO_PROCESS, threads[2], 19)
+            applied = lowering.backend.apply(10)
+            assert (applied.share, applied.verified) == (10, True)
+            assert [processes.nice(thread) for thread in threads] == [19, 19, 19]
+            lowering.backend.release()
+            assert [processes.nice(thread) for thread in threads] == [0, 5, 19]
+
+    def test_a_job_already_at_the_lowest_priority_stays_so(self, lowering: Bench) -> None:
+        with background_job(lowering.name) as job:
+            os.setpriority(os.PRIO_PROCESS, job.pid, 19)
+            applied = lowering.backend.apply(0)
+            assert (applied.share, applied.verified) == (100, None)
+            lowering.backend.release()
+            assert processes.nice(job.pid) == 19
+
+    def test_a_value_that_somebody_else_set_is_left_alone_and_said(self, lowering: Bench) -> None:
+        with background_job(lowering.name) as job:
+            lowering.backend.apply(10)
+            os.setpriority(os.PRIO_PROCESS, job.pid, 7)
+            assert "somebody else" in lowering.backend.verify().detail
+            lowering.backend.release()
+            assert processes.nice(job.pid) == 7
+
+    def test_a_value_changed_just_before_the_give_back_is_left_alone_and_said(self, lowering: Bench) -> None:
+        with background_job(lowering.name) as job:
+            lowering.backend.apply(10)
+            os.setpriority(os.PRIO_PROCESS, job.pid, 7)
+            assert "priority 7 by somebody else" in lowering.backend.release().detail
+            assert processes.nice(job.pid) == 7
+
+    def test_what_a_held_job_starts_gets_the_priority_back_that_the_job_had(self, lowering: Bench) -> None:
+        with background_job(lowering.name, threads=1) as job:
+            known = job.workers[0]
+            main, other = processes.threads(known)
+            lowering.backend.apply(10)
+            entries = [entry for entry in lowering.ledger.read() if isinstance(entry, Renice)]
+            newcomer = lowering.backend._grip.plan(other, known, {main: entries[0]})
+            assert newcomer == Renice(other.pid, other.start, lowering.name, 0, 19)
+
+
+def test_a_priority_that_could_not_be_raised_again_is_refused(
+    lowering: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "may_restore", lambda *_: False)
+    with pytest.raises(BackendUnavailable, match="FALLBACK_TO_SUSPEND"):
+        lowering.backend.priority()
+    with background_job(lowering.name) as job:
+        applied = lowering.backend.apply(10)
+        assert (applied.share, applied.verified) == (100, False)
+        assert processes.nice(job.pid) == 0
+
+
+def test_a_job_of_another_user_is_refused_with_the_reason(stopping: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "may_suspend", lambda _: False)
+    with background_job(stopping.name) as job:
+        applied = stopping.backend.apply(10)
+        assert applied == Applied(100, False, f"{stopping.name}: it belongs to another user")
+        assert job.running
+        assert stopping.steps == []

@@ -1,0 +1,238 @@
+"""What is to be undone is written down, believed only when it is ours, and undone only where nothing has changed."""
+
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from helpers.job import Job, background_job, unique_name
+from helpers.wait import wait_until
+
+from engine import processes
+from engine.errors import LedgerError
+from engine.orchestration.ledger import Entry, Ledger, Renice, Resume, recover, undo
+from engine.processes import ProcessId
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+ONE = Resume(4711, 1, "one")
+TWO = Renice(4712, 2, "two", 0, 19)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "state" / "ledger.json")
+
+
+def stop(job: Job) -> Resume:
+    """Stop a job by hand; return the entry that takes it back."""
+    os.kill(job.pid, signal.SIGSTOP)
+    wait_until(lambda: job.stopped, what="the stop")
+    return Resume(job.pid, job.workers[0].start, "job")
+
+
+def test_entries_are_kept_until_they_are_cleared(ledger: Ledger) -> None:
+    assert ledger.read() == ()
+    ledger.record([ONE])
+    ledger.record([TWO, ONE])
+    assert Ledger(ledger.path).read() == (ONE, TWO)
+    ledger.clear([ONE])
+    assert ledger.read() == (TWO,)
+    ledger.clear([TWO])
+    assert not ledger.path.exists()
+    ledger.record([ONE, TWO])
+    ledger.clear()
+    assert not ledger.path.exists()
+    ledger.clear()
+
+
+def test_the_file_is_the_owners_alone(ledger: Ledger) -> None:
+    ledger.record([ONE])
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
+
+
+def test_what_was_before_the_restart_of_the_machine_is_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    with background_job(unique_name()) as job:
+        entry = stop(job)
+        with monkeypatch.context() as earlier:
+            earlier.setattr(processes, "boot_id", lambda: "an earlier boot")
+            ledger.record([entry])
+        assert ledger.read() == ()
+        assert recover(ledger.path) == ()
+        assert job.stopped
+        assert not ledger.path.exists()
+
+
+def _linked(path: Path) -> None:
+    original = path.with_name("elsewhere")
+    path.replace(original)
+    path.symlink_to(original)
+
+
+def _twice(path: Path) -> None:
+    path.with_name("second").hardlink_to(path)
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _foreign(path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(path, 65534, 65534)
+
+
+def _edited(before: bytes, after: bytes) -> object:
+    def edit(path: Path) -> None:
+        content = path.read_bytes()
+        assert before in content
+        path.write_bytes(content.replace(before, after))
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("forge", "reason"),
+    [
+        pytest.param(_linked, "it is a link", id="symbolic link"),
+        pytest.param(_twice, "more than one link", id="second link"),
+        pytest.param(_pipe, "not a regular file", id="pipe"),
+        pytest.param(_folder, "not a regular file", id="folder"),
+        pytest.param(_foreign, "belongs to another user", id="another user's"),
+        pytest.param(lambda path: path.chmod(0o620), "others may write it", id="group writes"),
+        pytest.param(lambda path: path.chmod(0o602), "others may write it", id="all write"),
+        pytest.param(lambda path: path.write_bytes(b"\xff\x00{"), "not a ledger", id="garbage"),
+        pytest.param(lambda path: path.write_bytes(b""), "not a ledger", id="empty"),
+        pytest.param(lambda path: path.write_bytes(b"[" * 100_000), "not a ledger", id="deep"),
+        pytest.param(lambda path: path.write_bytes(b" " * (1 << 20) + b"{}"), "too large", id="large"),
+        pytest.param(_edited(b'"resume"', b'"kill"'), "not a ledger", id="unknown verb"),
+        pytest.param(_edited(b'"name":"job"', b'"name":"job","run":"x"'), "not a ledger", id="unknown field"),
+        pytest.param(_edited(b'"version":1', b'"version":2'), "not a ledger", id="other version"),
+        pytest.param(_edited(b'"pid":', b'"pid":-'), "not a ledger", id="number of a group"),
+    ],
+)
+def test_a_file_that_cannot_be_trusted_is_not_acted_on(ledger: Ledger, forge: object, reason: str) -> None:
+    with background_job(unique_name()) as job:
+        ledger.record([stop(job)])
+        forge(ledger.path)  # type: ignore[operator] # the table holds functions
+        with pytest.raises(LedgerError, match=reason) as refusal:
+            ledger.read()
+        assert str(ledger.path) in str(refusal.value)
+        with pytest.raises(LedgerError):
+            ledger.record([ONE])
+        said = recover(ledger.path)
+        assert len(said) == 1
+        assert "ledger.json.refused" in said[0]
+        assert job.stopped
+    assert recover(ledger.path) == ()
+    ledger.record([ONE])
+    assert ledger.read() == (ONE,)
+
+
+def test_an_untrusted_file_that_cannot_be_set_aside_is_said(ledger: Ledger) -> None:
+    ledger.record([ONE])
+    ledger.path.chmod(0o622)
+    blocker = ledger.path.with_name("ledger.json.refused")
+    blocker.mkdir()
+    assert "cannot be set aside" in recover(ledger.path)[1]
+
+
+def test_a_ledger_that_cannot_be_written_is_an_error_of_ours(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("engine.config.store.write_private", full)
+    with pytest.raises(LedgerError, match="cannot be written: No space left on device"):
+        ledger.record([ONE])
+
+
+def test_a_ledger_that_cannot_be_read_just_now_is_not_set_aside(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    ledger.record([ONE])
+    with monkeypatch.context() as trouble:
+        trouble.setattr(os, "open", busy)
+        assert "cannot be read" in recover(ledger.path)[0]
+    assert ledger.read() == (ONE,)
+
+
+@pytest.mark.real
+def test_the_next_start_gives_back_what_was_left(ledger: Ledger) -> None:
+    with background_job(unique_name()) as job:
+        ledger.record([stop(job)])
+        assert recover(ledger.path) == (f"job ({job.pid}) goes on",)
+        wait_until(lambda: job.running, what="the job to go on")
+        assert recover(ledger.path) == ()
+
+
+@pytest.mark.real
+def test_a_process_that_only_has_the_same_number_is_left_alone(ledger: Ledger) -> None:
+    with background_job(unique_name()) as job:
+        stop(job)
+        start = job.workers[0].start + 1
+        ledger.record([Resume(job.pid, start, "gone"), Renice(job.pid, start, "gone", 5, 0)])
+        assert recover(ledger.path) == (f"gone ({job.pid}) had ended",)
+        assert job.stopped
+        assert processes.nice(job.pid) == 0
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("present", "after", "sentence"),
+    [(19, 3, "has its priority back"), (7, 7, "priority 7 by somebody else"), (3, 3, "had its priority back")],
+)
+def test_a_priority_comes_back_only_if_it_is_still_ours(present: int, after: int, sentence: str) -> None:
+    with background_job(unique_name()) as job:
+        who = job.workers[0]
+        if not processes.may_restore(who, 0):
+            pytest.skip("this user cannot raise a priority again")
+        os.setpriority(os.PRIO_PROCESS, job.pid, present)
+        (undone,) = undo([Renice(who.pid, who.start, "job", 3, 19)])
+        assert undone.settled
+        assert sentence in undone.sentence
+        assert processes.nice(job.pid) == after
+
+
+def test_what_cannot_be_given_back_now_stays_written_down(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    with background_job(unique_name()) as job:
+        entry: Entry = Resume(job.pid, job.workers[0].start, "job")
+        ledger.record([entry, ONE])
+        monkeypatch.setattr(processes, "_signal", _denied_for(job.workers[0]))
+        assert f"job ({job.pid}) could not be told to go on" in recover(ledger.path)
+        assert ledger.read() == (entry,)
+
+
+def _denied_for(who: ProcessId) -> object:
+    return lambda process, _: processes.Outcome.DENIED if process == who else processes.Outcome.GONE
+
+
+def test_the_guardian_can_load_it_without_psutil_and_settings() -> None:
+    program = "import engine.orchestration.ledger, sys; print({'psutil', 'tomlkit', 'logging'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_file_reads_as_it_is_described(ledger: Ledger) -> None:
+    ledger.record([ONE])
+    assert msgspec.json.decode(ledger.path.read_bytes()) == {
+        "version": 1,
+        "boot": processes.boot_id(),
+        "entries": [{"type": "resume", "pid": 4711, "start": 1, "name": "one"}],
+    }
