@@ -1,6 +1,7 @@
 """The slots of the stand-in server: what they hold, who waits for them, their files and counters. Knows no HTTP.
 
-One character counts as one token. Waiting follows llama-server to the letter, its stranded prompts included.
+One character counts as one token. Waiting is as in llama-server, its stranded prompts included; but a client that
+hangs up is noticed at once, where llama-server takes a second or more.
 """
 
 import re

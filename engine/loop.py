@@ -27,6 +27,7 @@ from engine.events import (
     PrepareContext,
     ResetProbability,
     Resumed,
+    ServerLost,
     ServerReport,
     ServerState,
     SetShare,
@@ -38,8 +39,9 @@ from engine.events import (
     Tuned,
 )
 from engine.orchestration import fsm, uvm
-from engine.parts import Parts
-from engine.telemetry.processor import LATE, Fused, Fusion, Readings
+from engine.parts import Link, Parts
+from engine.senses import Senses
+from engine.telemetry.processor import LATE, Fused, Fusion
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +65,10 @@ class Engine:
         self._listeners: list[Listener] = []
         self._machine = fsm.start(settings, clock.now())
         self._fusion = Fusion(settings)
-        self._keyboard = parts.keyboard()
-        self._microphone = parts.microphone()
+        self._senses = Senses(settings, parts)
+        self._link_number = 0
         self._share = parts.share(settings, self.post)
-        self._link = parts.link(settings, self.post)
+        self._link = self._new_link(settings)
         self._share_report = ShareReport(100, None, "null", "not chosen yet")
         self._server_report = ServerReport(ServerState.UNKNOWN)
         self._context_report = ContextReport(ContextState.NONE)
@@ -87,7 +89,11 @@ class Engine:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Let `listener` see each snapshot, on the engine's thread; return how to end that."""
         self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+        return lambda: self._unsubscribe(listener)
+
+    def _unsubscribe(self, listener: Listener) -> None:
+        if listener in self._listeners:  # one that failed was dropped already
+            self._listeners.remove(listener)
 
     def stop(self) -> None:
         """Let run() end; the card is given back on the way out."""
@@ -99,7 +105,7 @@ class Engine:
         """Start all parts."""
         self._share.start()
         self._link.start()
-        self._open_sensors()
+        self._senses.open(self._settings)
 
     def run(self) -> None:
         """Tick at TELEMETRY_HZ until stop(); whatever happens, the card is given back at the end."""
@@ -119,7 +125,7 @@ class Engine:
         self._moves = []
         self._count_late(now)
         self._take_inbox(now)
-        self._fused = self._fusion.step(now, self._read())
+        self._fused = self._fusion.step(now, self._senses.read())
         known = Tick(self._fused.probability, self._fused.evidence_at, self._fused.sensing)
         self._step(known, now)
         self._attend(now)
@@ -138,8 +144,7 @@ class Engine:
         finally:
             if not self._share.close(CLOSE_TIMEOUT):
                 log.error("the background job could not be given back within %g s", CLOSE_TIMEOUT)
-            self._keyboard.stop()
-            self._microphone.stop()
+            self._senses.close(wait=True)
             self._link.close(CLOSE_TIMEOUT)
         self._take_inbox(now, machine=False)
         self._publish(now)
@@ -167,11 +172,12 @@ class Engine:
             self._apply(effect)
         match event:
             case SettingsChanged():
-                self._reconfigure(event.settings)
+                self._reconfigure(event.settings, now)
             case Paused():
-                self._close_sensors()
+                self._senses.close(wait=False)
+                self._fusion.clear()
             case Resumed():
-                self._open_sensors()
+                self._senses.open(self._settings)
             case _:
                 pass
 
@@ -197,7 +203,7 @@ class Engine:
             case _:
                 assert_never(effect)
 
-    def _reconfigure(self, new: Settings) -> None:
+    def _reconfigure(self, new: Settings, now: float) -> None:
         """Take over new settings; what cannot change in flight is given back first, then opened anew."""
         old, self._settings = self._settings, new
         self._fusion.configure(new)
@@ -206,37 +212,25 @@ class Engine:
         if "Background job" in changed:
             self._share.reopen(new)
         if "Server" in changed:
-            self._link.close(CLOSE_TIMEOUT)
-            self._link = self._parts.link(new, self.post)
+            self._step(ServerLost("another server was set"), now)
+            # Closing waits for calls in flight, and the loop waits for nothing.
+            threading.Thread(target=self._link.close, args=(CLOSE_TIMEOUT,), daemon=True).start()
+            self._link = self._new_link(new)
             self._link.start()
+            self._link.attend(self._hz)
         if "Sensors" in changed and not self._machine.paused:
-            self._open_sensors()
+            self._senses.open(new)
 
-    # ---- sensors and watch -------------------------------------------------------------------------------------------
+    def _new_link(self, settings: Settings) -> Link:
+        """Make the server's side; what one that was replaced still has to say is not heard."""
+        self._link_number += 1
+        number = self._link_number
 
-    def _open_sensors(self) -> None:
-        for wanted, sensor in (
-            (self._settings.keyboard, self._keyboard),
-            (self._settings.microphone, self._microphone),
-        ):
-            if wanted:
-                sensor.start()
-            else:
-                sensor.stop(wait=False)
+        def post(event: Event) -> None:
+            if number == self._link_number:
+                self.post(event)
 
-    def _close_sensors(self) -> None:
-        self._keyboard.stop(wait=False)
-        self._microphone.stop(wait=False)
-        self._fusion.clear()
-
-    def _read(self) -> Readings:
-        keyboard, microphone = self._keyboard.state == "on", self._microphone.state == "on"
-        return Readings(
-            keys=self._keyboard.read() if keyboard else (),
-            keyboard=keyboard,
-            db=self._microphone.read() if microphone else None,
-            microphone=microphone,
-        )
+        return self._parts.link(settings, post)
 
     def _count_late(self, now: float) -> None:
         period = 1.0 / self._settings.telemetry_hz
@@ -265,7 +259,7 @@ class Engine:
             except Exception:
                 # A broken view must not take the engine along, nor fill the log at 10 Hz.
                 log.exception("a listener failed and is dropped")
-                self._listeners.remove(listener)
+                self._unsubscribe(listener)
         return snapshot
 
     def _snapshot(self, now: float) -> Snapshot:
@@ -295,11 +289,7 @@ class Engine:
             holding=machine.holding(now),
             deadline_in=None if deadline is None else max(0.0, deadline - now),
             late_ticks=self._late_ticks,
-            sensors={
-                "keyboard": self._keyboard.state,
-                "microphone": self._microphone.state,
-                "window": "unavailable: not part of this version" if self._settings.window_filter else "off",
-            },
+            sensors=self._senses.states(),
             moves=tuple(self._moves),
             closed=self._closed,
         )

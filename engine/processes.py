@@ -123,10 +123,8 @@ if sys.platform == "linux":
     def environment(pid: int) -> dict[str, str] | None:
         """Return the environment a process was started with; None: not readable."""
         content = _read(f"/proc/{pid}/environ")
-        if content is None:
-            return None
-        pairs = (os.fsdecode(part).partition("=") for part in content.split(b"\0") if part)
-        return {name: value for name, _, value in pairs}
+        parts = (os.fsdecode(part).partition("=") for part in (content or b"").split(b"\0") if part)
+        return None if content is None else {name: value for name, _, value in parts}
 
     def listener(port: int) -> int | None:
         """Return the process that listens on this TCP port of this machine, if it may be known."""

@@ -72,7 +72,8 @@ class LlamaServer:
     def abort(self) -> None:
         """Break off the call in flight, from another thread; it raises ServerUnreachable there.
 
-        The server forgets a slot action that was still waiting for its slot. Without a call in flight: nothing.
+        The server forgets a slot action that still waits for its slot, but looks for this only after a second in which
+        it answered nobody (/metrics and /slots count, /health and /props do not). Without a call in flight: nothing.
         """
         self._line.cut()
 

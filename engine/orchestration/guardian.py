@@ -6,12 +6,15 @@ its standard input. It does nothing but undo the ledger. On Windows it is untest
 
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from engine import processes
 from engine.errors import BackendUnavailable, LedgerError
@@ -47,10 +50,11 @@ class Guardian:
 
     @property
     def alive(self) -> bool:
-        """The child is there and has not been stopped."""
-        if self._child is None or self._child.poll() is not None:
+        """The child is there, listens, and has not been stopped. It stops listening before it gives anything back."""
+        child = self._child
+        if child is None or child.poll() is not None or (processes.state(child.pid) or "Z") in "TtZ":
             return False
-        return (processes.state(self._child.pid) or "Z") not in "TtZ"
+        return sys.platform == "win32" or _is_read(child.stdin)
 
     @property
     def armed(self) -> bool:
@@ -64,7 +68,6 @@ class Guardian:
         self.stop()
         root = str(Path(__file__).parents[2])
         paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        child = None
         try:
             child = subprocess.Popen(  # noqa: S603 - our own interpreter
                 command(self._ledger),
@@ -136,6 +139,14 @@ class Guardian:
             return False
 
 
+def _is_read(pipe: IO[bytes] | None) -> bool:
+    """Tell whether somebody still has the other end of a pipe that is written to."""
+    assert pipe
+    question = select.poll()
+    question.register(pipe.fileno(), 0)
+    return not question.poll(0)
+
+
 # ---- The child -------------------------------------------------------------------------------------------------------
 
 
@@ -145,33 +156,45 @@ def main(arguments: list[str]) -> int:
         with suppress(AttributeError):  # Windows has a few of them only
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     ledger = Ledger(Path(arguments[0]))
-    words: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(words,), daemon=True).start()
+    hear = _hear_by_thread() if sys.platform == "win32" else _hear
     os.write(1, _READY)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, 1)
-    os.close(null)
-    _watch(words)
+    os.dup2(2, 1)
+    _watch(hear)
+    os.dup2(2, 0)  # from here on the parent sees that nobody listens
     _give_back(ledger)
     return 0
 
 
-def _listen(words: "queue.SimpleQueue[bytes]") -> None:
-    """Pass on what the parent says, and at last the nothing that its death leaves; a thread, since Windows needs it."""
-    said = b"-"
-    while said:
-        said = os.read(0, 4096)
-        words.put(said)
+def _hear(timeout: float | None) -> bytes | None:
+    """Return what the parent said, b"" once it is dead, None if it said nothing in time."""
+    return os.read(0, 4096) if select.select([0], [], [], timeout)[0] else None
 
 
-def _watch(words: "queue.SimpleQueue[bytes]") -> None:
+def _hear_by_thread() -> Callable[[float | None], bytes | None]:
+    """Return the same for Windows, where nobody can wait for a pipe with a time limit."""
+    words: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+
+    def listen() -> None:
+        said = b"-"
+        while said:
+            said = os.read(0, 4096)
+            words.put(said)
+
+    def hear(timeout: float | None) -> bytes | None:
+        try:
+            return words.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    threading.Thread(target=listen, daemon=True).start()
+    return hear
+
+
+def _watch(hear: Callable[[float | None], bytes | None]) -> None:
     """Return when the parent left, died, or missed a beat while something was held."""
     armed = False
     while True:
-        try:
-            said = words.get(timeout=LEASE if armed else None)
-        except queue.Empty:
-            return
+        said = hear(LEASE if armed else None)
         if not said or LEAVE in said:
             return
         armed = said.endswith(BEAT)

@@ -43,8 +43,8 @@ class Renice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="renic
 Entry = Resume | Renice
 
 
-class _Refused(LedgerError):
-    """The file is there and cannot be trusted, so it may be set aside; a disk in trouble is something else."""
+class _Untrusted(LedgerError):  # noqa: N818 - named after what the file is
+    """The file is there and is not to be believed, so it may be set aside; a disk in trouble is something else."""
 
 
 class _Sheet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -143,8 +143,8 @@ class Ledger:
         if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise self._refuse("others may write it")
 
-    def _refuse(self, reason: str) -> "_Refused":
-        return _Refused(f"{self.path}: refused and not acted on: {reason}")
+    def _refuse(self, reason: str) -> "_Untrusted":
+        return _Untrusted(f"{self.path}: refused and not acted on: {reason}")
 
 
 def undo(entries: Collection[Entry]) -> tuple[Undone, ...]:
@@ -161,7 +161,7 @@ def recover(path: Path) -> tuple[str, ...]:
     try:
         undone = undo(ledger.read())
         ledger.clear([one.entry for one in undone if one.settled])
-    except _Refused as error:
+    except _Untrusted as error:
         try:
             ledger.set_aside()
         except LedgerError as further:

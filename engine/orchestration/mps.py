@@ -25,6 +25,7 @@ _LOOK_AGAIN = 1.0  # seconds between two looks at a job that is to be held
 _TRY_AGAIN = 0.2  # seconds between two tries to give back
 _BEAT_EVERY = 0.25  # seconds; the guardian waits for 2
 _EXPECT_EVERY = 2.0  # seconds
+_WITHOUT_BEATS = "the guardian has given the job back, since this program stood still"
 _NOT_YET = dict.fromkeys(("mps", "folding", "boinc"), "not part of this version")
 
 
@@ -169,9 +170,15 @@ class BackgroundShare:
 
     def _fulfil(self, wish: _Wish) -> Applied:
         self._to_open = wish.settings or self._to_open
-        anew = wish.target != self._applied or self._to_open is not None
+        anew = wish.target != self._applied or self._to_open is not None or wish.guardian_lost
+        lost = self._guardian.armed and not self._guardian.alive
         self._applied = wish.target
-        if self._owed or self._to_open or wish.guardian_lost:
+        if lost and not anew and not self._owed:
+            return Applied(100, False, _WITHOUT_BEATS)
+        if lost:
+            _log.warning("The guardian is gone; the job is given back before it may be held under a new one")
+            self._guardian.stop()  # first, lest it undoes what is done next
+        if lost or self._owed or self._to_open:
             self._let_go()
         if anew:
             self._trouble = ""
@@ -182,7 +189,7 @@ class BackgroundShare:
             return Applied(100, False, self._trouble)
         if wish.expected:
             self._get_ready()
-        applied = self._backend.apply(wish.target) if anew or wish.guardian_lost else self._backend.verify()
+        applied = self._backend.apply(wish.target) if anew else self._backend.verify()
         if wish.target == 100:
             self._asked_back = None
         return applied
@@ -199,13 +206,15 @@ class BackgroundShare:
             self._backend.release()
         finally:
             for sentence in recover(self._ledger.path):
-                _log.warning("Left over: %s", sentence)
+                if sentence not in self._logged:
+                    self._logged.add(sentence)
+                    _log.warning("Left over: %s", sentence)
         self._owed = False
 
     def _fail(self, error: Exception) -> None:
         """Say what went wrong and give back; what cannot be given back stays owed."""
         self._log_once(error)
-        self._trouble = str(error) or type(error).__name__
+        self._trouble = self._trouble or str(error) or type(error).__name__
         try:
             self._let_go()
         except Exception as further:  # noqa: BLE001 - as above

@@ -51,7 +51,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     """With the end of its log, and no process left."""
     pytest.importorskip("xllamacpp", reason="the real server needs xllamacpp")
     server = RealServer(tmp_path / "missing.gguf", tmp_path)
-    with pytest.raises(ServerUnreachable, match="missing.gguf"):
+    with pytest.raises(ServerUnreachable, match=r"missing\.gguf"):
         server.start()
     assert server.exit_code is not None
 

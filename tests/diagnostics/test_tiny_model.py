@@ -38,7 +38,7 @@ def test_a_model_is_made_once(tmp_path: Path) -> None:
 def test_the_large_size_is_as_large_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its shape reaches the writer."""
     asked: dict[str, int] = {}
-    monkeypatch.setattr(tiny_model, "write", lambda path, **shape: asked.update(shape))
+    monkeypatch.setattr(tiny_model, "write", lambda _, **shape: asked.update(shape))
     assert tiny_model.cached(tmp_path, "80m").name == "random-80m.gguf"
     assert (asked["dim"], asked["layers"]) == (768, 12)
 

@@ -97,9 +97,7 @@ def background_job(name: str, children: int = 0, threads: int = 0) -> Iterator[J
     program = folder / name
     program.symlink_to(Path(sys.executable).resolve())
     script = _BUSY.replace("sys.argv[0]", repr(str(program)))
-    process = subprocess.Popen(
-        [program, "-S", "-E", "-c", script, str(children), str(threads)], stdout=subprocess.PIPE
-    )
+    process = subprocess.Popen([program, "-S", "-E", "-c", script, str(children), str(threads)], stdout=subprocess.PIPE)
     job = Job(process, ())
     try:
         assert process.stdout

@@ -21,7 +21,9 @@ def run_as_ordinary_user(script: Path, *arguments: str, timeout: float = 60.0) -
         "PATH": os.environ.get("PATH", ""),
         "PYTHONPATH": os.pathsep.join((str(root), str(root / "tests"))),
     }
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment, cwd="/")
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, env=environment, cwd="/", check=False
+    )
 
 
 def _entry() -> list[str]:
@@ -32,7 +34,9 @@ def _entry() -> list[str]:
     common = [setpriv, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--bounding-set=-sys_nice,-kill"]
     plain = [*common, "--inh-caps=-all"]
     passing = [*common, "--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search"]
+    starts_again = "import msgspec, subprocess, sys; subprocess.run([sys.executable, '-c', ''], check=True)"
     for entry in (plain, passing):
-        if subprocess.run([*entry, sys.executable, "-c", "import msgspec"], capture_output=True, check=False).returncode == 0:
+        trial = [*entry, sys.executable, "-B", "-c", starts_again]
+        if subprocess.run(trial, capture_output=True, check=False).returncode == 0:
             return entry
     pytest.skip("an ordinary user cannot run this interpreter")

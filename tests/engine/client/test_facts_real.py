@@ -98,7 +98,7 @@ def test_what_is_switched_off_says_501(start: Start) -> None:
     assert (client.props().endpoint_metrics, client.props().endpoint_slots) == (False, False)
     assert client.save(0, "a.bin", timeout=5).n_saved == 0
     server, client = start(slot_save_path=None)
-    with pytest.raises(ServerRefused, match="501.*--slot-save-path"):
+    with pytest.raises(ServerRefused, match=r"501.*--slot-save-path"):
         client.save(0, "a.bin", timeout=5)
     assert ask(server.url, "/slots/0?action=erase", method="POST")[0] == 501
 

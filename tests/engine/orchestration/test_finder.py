@@ -33,6 +33,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
     ],
 )
 def test_names_that_fit(wanted: str, comm: str, arguments: tuple[str, ...]) -> None:
+    """Case, hyphens, .exe, the cut at 15 characters and an interpreter in front make no difference."""
     assert goes_by(normalised(wanted), comm, arguments)
 
 
@@ -50,10 +51,12 @@ def test_names_that_fit(wanted: str, comm: str, arguments: tuple[str, ...]) -> N
     ],
 )
 def test_names_that_do_not_fit(wanted: str, comm: str, arguments: tuple[str, ...]) -> None:
+    """A part of a name, or a name among the arguments, is not the name."""
     assert not goes_by(normalised(wanted), comm, arguments)
 
 
 def test_a_job_is_found_when_it_starts_and_lost_when_it_ends() -> None:
+    """A finder that has ruled out everything still sees what comes."""
     name = unique_name()
     finder = ProcessFinder(name.upper(), time.monotonic)
     assert finder.find() == ()
@@ -63,6 +66,7 @@ def test_a_job_is_found_when_it_starts_and_lost_when_it_ends() -> None:
 
 
 def test_the_leaves_are_found() -> None:
+    """Only what has no child of its own does the work."""
     name = unique_name()
     finder = ProcessFinder(name, time.monotonic)
     with background_job(name, children=2) as job:
@@ -70,6 +74,7 @@ def test_the_leaves_are_found() -> None:
 
 
 def test_a_script_is_found_by_its_name(tmp_path: Path) -> None:
+    """An interpreter goes by the name of what it runs."""
     name = unique_name()
     script = tmp_path / f"{name}.py"
     script.write_text("print(flush=True)\nwhile True: pass\n")
@@ -96,6 +101,7 @@ def test_a_young_process_that_turns_into_the_job_is_found(tmp_path: Path) -> Non
 
 
 def test_neither_we_nor_our_ancestors_nor_the_spared_are_found() -> None:
+    """A job named like this program, its shell or its guardian must not stop them."""
     for pid in (os.getpid(), os.getppid()):
         seen = processes.look(pid)
         assert seen
@@ -107,11 +113,13 @@ def test_neither_we_nor_our_ancestors_nor_the_spared_are_found() -> None:
 
 
 def test_a_language_model_server_is_never_found() -> None:
+    """Not even when the settings name it."""
     with background_job("llama-server") as job:
         assert job.pid not in {found.pid for found in ProcessFinder("llama-server", time.monotonic).find()}
 
 
 def test_a_language_model_server_that_the_job_started_is_not_found_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are those that the server itself started."""
     table = {
         10: Look(ProcessId(10, 1), "job", "S", 1, 0),
         11: Look(ProcessId(11, 2), "llama-server", "S", 10, 0),
@@ -144,6 +152,7 @@ def test_a_number_that_another_process_has_now_is_looked_at_anew(monkeypatch: py
 
 
 def test_all_are_looked_at_again_from_time_to_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old process may still rename itself."""
     now = 0.0
     table = {10: Look(ProcessId(10, 1), "loader", "S", 1, 0)}
     _show(monkeypatch, table)

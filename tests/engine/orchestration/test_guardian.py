@@ -38,6 +38,7 @@ class Held:
 
 @pytest.fixture
 def guardian(tmp_path: Path) -> Iterator[Guardian]:
+    """Give a guardian that is not started."""
     guardian = Guardian(tmp_path / "ledger.json")
     yield guardian
     guardian.stop()
@@ -45,6 +46,7 @@ def guardian(tmp_path: Path) -> Iterator[Guardian]:
 
 @pytest.fixture
 def held(tmp_path: Path, guardian: Guardian) -> Iterator[Held]:
+    """Give a job that is stopped, written down and guarded."""
     with background_job(unique_name()) as job:
         ledger = Ledger(tmp_path / "ledger.json")
         ledger.record([Resume(job.pid, job.workers[0].start, "job")])
@@ -55,18 +57,21 @@ def held(tmp_path: Path, guardian: Guardian) -> Iterator[Held]:
 
 
 def test_the_child_is_alone_and_holds_nothing_but_its_pipe(guardian: Guardian) -> None:
+    """Its own session, no working folder to pin, no open file that could keep a pipe from ending."""
     guardian.start()
     pid = guardian.pid
     assert pid
     assert os.getsid(pid) == pid
-    assert os.readlink(f"/proc/{pid}/cwd") == "/"
-    files = {number: os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}
+    process = Path("/proc") / str(pid)
+    assert (process / "cwd").readlink() == Path("/")
+    files = {entry.name: str(entry.readlink()) for entry in (process / "fd").iterdir()}
     assert files.keys() == {"0", "1", "2"}
     assert files["0"].startswith("pipe:")
     assert files["1"] == files["2"] == "/dev/null"
 
 
 def test_starting_again_keeps_the_child(guardian: Guardian) -> None:
+    """Starting is asked for before each action, so it must cost nothing."""
     guardian.start()
     pid = guardian.pid
     guardian.start()
@@ -74,6 +79,7 @@ def test_starting_again_keeps_the_child(guardian: Guardian) -> None:
 
 
 def test_stopping_ends_the_child_and_may_be_repeated(guardian: Guardian) -> None:
+    """No zombie is left."""
     guardian.start()
     pid = guardian.pid
     assert pid
@@ -84,6 +90,7 @@ def test_stopping_ends_the_child_and_may_be_repeated(guardian: Guardian) -> None
 
 
 def test_a_missed_beat_gives_back(held: Held) -> None:
+    """A parent that hangs holds no longer than the lease."""
     started = time.monotonic()
     wait_until(lambda: held.job.running, what="the give-back")
     assert time.monotonic() - started > LEASE * 0.7
@@ -93,6 +100,7 @@ def test_a_missed_beat_gives_back(held: Held) -> None:
 
 
 def test_beats_keep_it_quiet(held: Held) -> None:
+    """As long as the parent is well nothing is given back."""
     until = time.monotonic() + LEASE * 1.5
     while time.monotonic() < until:
         assert held.guardian.beat()
@@ -101,6 +109,7 @@ def test_beats_keep_it_quiet(held: Held) -> None:
 
 
 def test_at_rest_it_waits_without_beats(held: Held) -> None:
+    """While nothing is held nobody has to wake up."""
     held.guardian.rest()
     time.sleep(LEASE * 1.2)
     assert held.guardian.alive
@@ -109,12 +118,14 @@ def test_at_rest_it_waits_without_beats(held: Held) -> None:
 
 
 def test_when_it_is_told_to_leave_it_gives_back_what_is_left(held: Held) -> None:
+    """A parent that leaves in disorder leaves no stopped job."""
     held.guardian.stop()
     wait_until(lambda: held.job.running, what="the give-back")
     assert not held.ledger.path.exists()
 
 
 def test_signals_do_not_end_it(held: Held) -> None:
+    """What ends a terminal, a session or a service does not end the guardian."""
     for name in ("SIGINT", "SIGHUP", "SIGTERM", "SIGQUIT", "SIGTSTP", "SIGPIPE"):
         os.kill(held.child, getattr(signal, name))
     time.sleep(0.1)
@@ -123,12 +134,14 @@ def test_signals_do_not_end_it(held: Held) -> None:
 
 
 def test_a_ledger_that_cannot_be_trusted_is_not_acted_on(held: Held) -> None:
+    """The guardian believes no more than the next start does."""
     held.ledger.path.chmod(0o622)
     held.guardian.stop()
     assert held.job.stopped
 
 
 def test_a_dead_child_is_noticed_and_replaced(held: Held) -> None:
+    """A beat into a broken pipe is an answer, not a signal."""
     first = held.child
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: not held.guardian.beat(), what="the end to be noticed")
@@ -138,6 +151,7 @@ def test_a_dead_child_is_noticed_and_replaced(held: Held) -> None:
 
 
 def test_a_stopped_child_counts_as_dead(held: Held) -> None:
+    """A guardian that cannot act guards nothing."""
     first = held.child
     os.kill(first, signal.SIGSTOP)
     wait_until(lambda: not held.guardian.beat(), what="the stop to be noticed")
@@ -147,7 +161,9 @@ def test_a_stopped_child_counts_as_dead(held: Held) -> None:
 
 
 def test_a_full_pipe_never_blocks(held: Held) -> None:
+    """The loop that beats must not wait for anybody."""
     os.kill(held.child, signal.SIGSTOP)
+    wait_until(lambda: processes.state(held.child) == "T", what="the stop")
     child = held.guardian._child
     assert child
     assert child.stdin
@@ -156,6 +172,7 @@ def test_a_full_pipe_never_blocks(held: Held) -> None:
 
 
 def test_a_child_that_cannot_start_is_said(guardian: Guardian, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a guardian nothing may be held, so this is an error with a reason."""
     monkeypatch.setattr(module, "command", lambda _: ["/nowhere/python"])
     with pytest.raises(BackendUnavailable, match="cannot be started"):
         guardian.arm()

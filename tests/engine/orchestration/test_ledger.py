@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ TWO = Renice(4712, 2, "two", 0, 19)
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
+    """Give a ledger in a folder that is not there yet."""
     return Ledger(tmp_path / "state" / "ledger.json")
 
 
@@ -37,6 +39,7 @@ def stop(job: Job) -> Resume:
 
 
 def test_entries_are_kept_until_they_are_cleared(ledger: Ledger) -> None:
+    """Entries add up, none stands there twice, and without any there is no file."""
     assert ledger.read() == ()
     ledger.record([ONE])
     ledger.record([TWO, ONE])
@@ -52,11 +55,13 @@ def test_entries_are_kept_until_they_are_cleared(ledger: Ledger) -> None:
 
 
 def test_the_file_is_the_owners_alone(ledger: Ledger) -> None:
+    """What others could read or write would not be believed later."""
     ledger.record([ONE])
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
 
 
 def test_what_was_before_the_restart_of_the_machine_is_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same number and ticks mean another process after a restart."""
     with background_job(unique_name()) as job:
         entry = stop(job)
         with monkeypatch.context() as earlier:
@@ -94,7 +99,7 @@ def _foreign(path: Path) -> None:
     os.chown(path, 65534, 65534)
 
 
-def _edited(before: bytes, after: bytes) -> object:
+def _edited(before: bytes, after: bytes) -> Callable[[Path], object]:
     def edit(path: Path) -> None:
         content = path.read_bytes()
         assert before in content
@@ -123,10 +128,13 @@ def _edited(before: bytes, after: bytes) -> object:
         pytest.param(_edited(b'"pid":', b'"pid":-'), "not a ledger", id="number of a group"),
     ],
 )
-def test_a_file_that_cannot_be_trusted_is_not_acted_on(ledger: Ledger, forge: object, reason: str) -> None:
+def test_a_file_that_cannot_be_trusted_is_not_acted_on(
+    ledger: Ledger, forge: Callable[[Path], object], reason: str
+) -> None:
+    """It is refused with the reason, set aside once, and work goes on with a new one."""
     with background_job(unique_name()) as job:
         ledger.record([stop(job)])
-        forge(ledger.path)  # type: ignore[operator] # the table holds functions
+        forge(ledger.path)
         with pytest.raises(LedgerError, match=reason) as refusal:
             ledger.read()
         assert str(ledger.path) in str(refusal.value)
@@ -142,6 +150,7 @@ def test_a_file_that_cannot_be_trusted_is_not_acted_on(ledger: Ledger, forge: ob
 
 
 def test_an_untrusted_file_that_cannot_be_set_aside_is_said(ledger: Ledger) -> None:
+    """Both sentences reach the log, and nothing is raised."""
     ledger.record([ONE])
     ledger.path.chmod(0o622)
     blocker = ledger.path.with_name("ledger.json.refused")
@@ -149,9 +158,9 @@ def test_an_untrusted_file_that_cannot_be_set_aside_is_said(ledger: Ledger) -> N
     assert "cannot be set aside" in recover(ledger.path)[1]
 
 
-def test_a_ledger_that_cannot_be_written_is_an_error_of_ours(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_that_cannot_be_written_is_an_error_of_ours(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk keeps us from acting, and says why."""
+
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -163,6 +172,8 @@ def test_a_ledger_that_cannot_be_written_is_an_error_of_ours(
 def test_a_ledger_that_cannot_be_read_just_now_is_not_set_aside(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Trouble of ours is no reason to distrust the file."""
+
     def busy(*_: object) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -175,6 +186,7 @@ def test_a_ledger_that_cannot_be_read_just_now_is_not_set_aside(
 
 @pytest.mark.real
 def test_the_next_start_gives_back_what_was_left(ledger: Ledger) -> None:
+    """It says what it did, and there is nothing to do the second time."""
     with background_job(unique_name()) as job:
         ledger.record([stop(job)])
         assert recover(ledger.path) == (f"job ({job.pid}) goes on",)
@@ -184,6 +196,7 @@ def test_the_next_start_gives_back_what_was_left(ledger: Ledger) -> None:
 
 @pytest.mark.real
 def test_a_process_that_only_has_the_same_number_is_left_alone(ledger: Ledger) -> None:
+    """Neither verb touches a process that started at another time."""
     with background_job(unique_name()) as job:
         stop(job)
         start = job.workers[0].start + 1
@@ -199,6 +212,7 @@ def test_a_process_that_only_has_the_same_number_is_left_alone(ledger: Ledger) -
     [(19, 3, "has its priority back"), (7, 7, "priority 7 by somebody else"), (3, 3, "had its priority back")],
 )
 def test_a_priority_comes_back_only_if_it_is_still_ours(present: int, after: int, sentence: str) -> None:
+    """A value that somebody else set meanwhile stays."""
     with background_job(unique_name()) as job:
         who = job.workers[0]
         if not processes.may_restore(who, 0):
@@ -211,6 +225,7 @@ def test_a_priority_comes_back_only_if_it_is_still_ours(present: int, after: int
 
 
 def test_what_cannot_be_given_back_now_stays_written_down(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is settled is struck; the rest waits for the next try."""
     with background_job(unique_name()) as job:
         entry: Entry = Resume(job.pid, job.workers[0].start, "job")
         ledger.record([entry, ONE])
@@ -219,17 +234,19 @@ def test_what_cannot_be_given_back_now_stays_written_down(ledger: Ledger, monkey
         assert ledger.read() == (entry,)
 
 
-def _denied_for(who: ProcessId) -> object:
+def _denied_for(who: ProcessId) -> Callable[[ProcessId, int], processes.Outcome]:
     return lambda process, _: processes.Outcome.DENIED if process == who else processes.Outcome.GONE
 
 
 def test_the_guardian_can_load_it_without_psutil_and_settings() -> None:
+    """The guardian stays resident, so it must stay small."""
     program = "import engine.orchestration.ledger, sys; print({'psutil', 'tomlkit', 'logging'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
 def test_the_file_reads_as_it_is_described(ledger: Ledger) -> None:
+    """Another version of this program may have to undo it."""
     ledger.record([ONE])
     assert msgspec.json.decode(ledger.path.read_bytes()) == {
         "version": 1,

@@ -39,9 +39,7 @@ class Bench:
         self.ledger = Ledger(folder / "ledger.json")
         self.guardian = Guardian(self.ledger.path)
         self.reports: list[ShareReport] = []
-        self.share = BackgroundShare(
-            self.settings(), self.reports.append, self.ledger, self.guardian, SystemClock()
-        )
+        self.share = BackgroundShare(self.settings(), self.reports.append, self.ledger, self.guardian, SystemClock())
         self._over = threading.Event()
         self._loop = threading.Thread(target=self._beat)
 
@@ -81,6 +79,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
+    """Give a bench for a job that does not run yet."""
     bench = Bench(tmp_path, unique_name())
     yield bench
     bench.stop()
@@ -88,7 +87,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def held(bench: Bench) -> Iterator[tuple[Bench, Job]]:
-    """A job that is held."""
+    """Give a job that is held."""
     with background_job(bench.job) as job:
         bench.start()
         bench.share.request(10)
@@ -102,6 +101,7 @@ def held(bench: Bench) -> Iterator[tuple[Bench, Job]]:
 
 @real
 def test_the_job_is_held_and_given_back(held: tuple[Bench, Job]) -> None:
+    """10 and 0 percent both stop it; at 100 it runs, and no ledger is left."""
     bench, job = held
     assert job.stopped
     assert bench.last.backend == "process"
@@ -116,6 +116,7 @@ def test_the_job_is_held_and_given_back(held: tuple[Bench, Job]) -> None:
 
 
 def test_nothing_is_held_where_no_job_runs_and_a_job_that_comes_is_held(bench: Bench) -> None:
+    """The report says what is in force, not what is wished."""
     bench.start()
     bench.share.request(10)
     wait_until(lambda: bench.last.detail == f"no {bench.job} is running", what="the report")
@@ -131,6 +132,7 @@ def test_nothing_is_held_where_no_job_runs_and_a_job_that_comes_is_held(bench: B
 def test_only_the_newest_wish_counts_and_the_same_wish_is_not_repeated(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Wishes made while the worker is busy are passed over but for the last."""
     bench.start()
     began, go_on = threading.Event(), threading.Event()
     wishes: list[int] = []
@@ -155,6 +157,7 @@ def test_only_the_newest_wish_counts_and_the_same_wish_is_not_repeated(
 
 
 def test_only_changes_are_posted(held: tuple[Bench, Job]) -> None:
+    """Looking again each second fills no inbox."""
     bench, _ = held
     count = len(bench.reports)
     time.sleep(1.3)
@@ -164,6 +167,7 @@ def test_only_changes_are_posted(held: tuple[Bench, Job]) -> None:
 def test_expected_evidence_lets_the_worker_get_ready_at_most_once_in_two_seconds(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Typing is not to cost a look at all processes per key."""
     looked: list[float] = []
     bench.start()
     monkeypatch.setattr(ProcessBackend, "refresh", lambda _: looked.append(time.monotonic()))
@@ -191,6 +195,7 @@ def test_expected_evidence_lets_the_worker_get_ready_at_most_once_in_two_seconds
 def test_the_method_chooses_the_backend(
     bench: Bench, method: str, backend: str, refused: set[str], detail: str
 ) -> None:
+    """What does not fit is refused with a reason, and the floor is always there."""
     bench.start()
     bench.share.reopen(bench.settings(BACKGROUND_METHOD=method))
     wait_until(lambda: {name for name, _ in bench.last.refused} == refused, what="the choice")
@@ -201,6 +206,7 @@ def test_the_method_chooses_the_backend(
 
 @real
 def test_other_settings_give_back_first(held: tuple[Bench, Job]) -> None:
+    """The wish outlives the change, and is fulfilled under the new settings."""
     bench, job = held
     bench.share.reopen(bench.settings(BACKGROUND_METHOD="off"))
     wait_until(lambda: bench.last.backend == "null", what="the other backend")
@@ -216,6 +222,7 @@ def test_other_settings_give_back_first(held: tuple[Bench, Job]) -> None:
 
 @real
 def test_a_job_that_starts_again_is_held_again(held: tuple[Bench, Job]) -> None:
+    """A service manager may restart the job at any time."""
     bench, job = held
     job.kill()
     bench.wait_for(100, None)
@@ -231,6 +238,7 @@ def test_a_job_that_starts_again_is_held_again(held: tuple[Bench, Job]) -> None:
 def test_a_lost_guardian_is_replaced_and_the_job_held_again(
     held: tuple[Bench, Job], number: signal.Signals, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The job is never held without a guardian for longer than a beat."""
     bench, job = held
     first = bench.guardian.pid
     assert first
@@ -243,16 +251,26 @@ def test_a_lost_guardian_is_replaced_and_the_job_held_again(
 
 
 @real
-def test_a_loop_that_hangs_loses_the_job(held: tuple[Bench, Job]) -> None:
+def test_a_loop_that_hangs_loses_the_job_until_it_beats_again(held: tuple[Bench, Job]) -> None:
+    """The worker must not take the job back for a loop that does not live."""
     bench, job = held
     bench._over.set()
+    bench._loop.join()
     wait_until(lambda: job.running, timeout=4, what="the give-back")
+    bench.wait_for(100, False)
+    assert "the guardian has given the job back" in bench.last.detail
+    time.sleep(1.2)
+    assert job.running
+    bench.share.beat()
+    bench.wait_for(10, True)
+    assert job.stopped
 
 
 @real
 def test_a_worker_that_hangs_when_it_should_give_back_loses_the_job(
     held: tuple[Bench, Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A live loop alone is no proof that all is well."""
     bench, job = held
     go_on = threading.Event()
     with monkeypatch.context() as hanging:
@@ -268,6 +286,7 @@ def test_a_worker_that_hangs_when_it_should_give_back_loses_the_job(
 def test_a_backend_that_fails_is_said_once_and_gives_back_until_it_worked(
     held: tuple[Bench, Job], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The first reason is shown, and the next wish is tried anew."""
     bench, job = held
     release = ProcessBackend.release
     tries = []
@@ -296,6 +315,7 @@ def test_a_backend_that_fails_is_said_once_and_gives_back_until_it_worked(
 
 @real
 def test_a_forged_ledger_does_not_keep_the_job(held: tuple[Bench, Job], caplog: pytest.LogCaptureFixture) -> None:
+    """What we know ourselves is given back whatever the file says."""
     bench, job = held
     bench.ledger.path.chmod(0o666)
     bench.share.request(100)
@@ -306,6 +326,7 @@ def test_a_forged_ledger_does_not_keep_the_job(held: tuple[Bench, Job], caplog: 
 
 
 def test_without_a_guardian_nothing_is_held(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written down, not armed, so not done."""
     monkeypatch.setattr("engine.orchestration.guardian.command", lambda _: ["/nowhere/python"])
     with background_job(bench.job) as job:
         bench.start()
@@ -318,6 +339,7 @@ def test_without_a_guardian_nothing_is_held(bench: Bench, monkeypatch: pytest.Mo
 
 @real
 def test_the_next_start_gives_back_what_was_left(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """It happens before anything else and is logged."""
     with background_job(bench.job) as job:
         bench.ledger.record([Resume(job.pid, job.workers[0].start, bench.job)])
         os.kill(job.pid, signal.SIGSTOP)
@@ -331,6 +353,7 @@ def test_the_next_start_gives_back_what_was_left(bench: Bench, caplog: pytest.Lo
 
 @real
 def test_closing_gives_back_and_may_be_repeated(held: tuple[Bench, Job]) -> None:
+    """Worker and guardian are gone afterwards."""
     bench, job = held
     assert bench.share.close()
     assert job.running
@@ -341,6 +364,7 @@ def test_closing_gives_back_and_may_be_repeated(held: tuple[Bench, Job]) -> None
 
 
 def test_what_was_never_started_is_closed(bench: Bench) -> None:
+    """There is nothing to give back."""
     assert bench.share.close()
 
 
@@ -348,6 +372,7 @@ def test_what_was_never_started_is_closed(bench: Bench) -> None:
 def test_what_cannot_be_given_back_in_time_is_said_and_left_to_the_guardian(
     held: tuple[Bench, Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Closing is bounded, and its answer is honest."""
     bench, job = held
 
     def broken(_: object) -> Applied:
@@ -387,6 +412,7 @@ def _controller(folder: Path, job: Job, name: str) -> Iterator[subprocess.Popen[
 @real
 @pytest.mark.parametrize("whom", ["itself", "its group"])
 def test_a_killed_controller_loses_the_job_at_once(tmp_path: Path, whom: str) -> None:
+    """The end of the pipe, not the lease, tells the guardian."""
     name = unique_name()
     with background_job(name, children=2) as job, _controller(tmp_path, job, name) as controller:
         if whom == "itself":
@@ -399,6 +425,7 @@ def test_a_killed_controller_loses_the_job_at_once(tmp_path: Path, whom: str) ->
 
 @real
 def test_a_stopped_controller_loses_the_job_within_the_lease_and_holds_it_again(tmp_path: Path) -> None:
+    """Once it goes on it sees that the guardian acted, and starts over."""
     name = unique_name()
     with background_job(name) as job, _controller(tmp_path, job, name) as controller:
         os.kill(controller.pid, signal.SIGSTOP)
@@ -413,6 +440,7 @@ def test_a_stopped_controller_loses_the_job_within_the_lease_and_holds_it_again(
 
 @real
 def test_an_ordinary_user_can_stop_but_not_lower_and_is_never_left_with_a_stopped_job() -> None:
+    """Most people run this without any rights."""
     done = run_as_ordinary_user(HELPERS / "as_ordinary_user.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["ordinary", "refused", "held", "back", "killed", "back"]
@@ -420,6 +448,7 @@ def test_an_ordinary_user_can_stop_but_not_lower_and_is_never_left_with_a_stoppe
 
 @real
 def test_nobody_elses_job_is_touched_by_an_ordinary_user() -> None:
+    """The refusal is said before anything is written or done."""
     name = unique_name()
     with background_job(name) as job:
         done = run_as_ordinary_user(HELPERS / "as_ordinary_user.py", name)

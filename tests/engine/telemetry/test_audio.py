@@ -374,7 +374,7 @@ def test_a_real_headset_is_known_by_its_source(ears: MicrophoneSensor, tmp_path:
         assert "headset" in reason(ears)
         assert pactl(env, "set-default-source", "mic")
         wait_until(lambda: ears.read() is not None, what="the other microphone")
-        ears.stop()  # before the server: PortAudio may spin when a device dies while its stream is being closed
+        ears.stop()
 
 
 def is_silence(level: float | None) -> bool:

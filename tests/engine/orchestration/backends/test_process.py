@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from helpers.backend_contract import BackendContract
-from helpers.job import Job, background_job, unique_name
+from helpers.job import Job, background_job, identity, unique_name
 from helpers.wait import wait_until
 
 from engine import processes
@@ -21,8 +21,9 @@ from engine.orchestration.ledger import Ledger, Renice, Resume
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-RAISES = processes.may_restore(processes.look(os.getpid()).process, 0)  # type: ignore[union-attr] # we are there
-needs_raising = pytest.mark.skipif(not RAISES, reason="this user cannot raise a priority again")
+needs_raising = pytest.mark.skipif(
+    not processes.may_restore(identity(os.getpid()), 0), reason="this user cannot raise a priority again"
+)
 
 
 class Bench:
@@ -32,7 +33,6 @@ class Bench:
         self.name = unique_name()
         self.ledger = Ledger(folder / "ledger.json")
         self.steps: list[str] = []
-        self.at_arming: tuple[str, ...] = ()
         self.watched: Job | None = None
         safeguard = Safeguard(self.ledger, self._arm, lambda: self.steps.append("rest"))
         self.backend = ProcessBackend(self.name, suspend, ProcessFinder(self.name, time.monotonic), safeguard)
@@ -45,6 +45,7 @@ class Bench:
 
 @pytest.fixture
 def stopping(tmp_path: Path) -> Iterator[Bench]:
+    """Give a backend that stops."""
     bench = Bench(tmp_path, suspend=True)
     yield bench
     bench.backend.release()
@@ -52,27 +53,37 @@ def stopping(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def lowering(tmp_path: Path) -> Iterator[Bench]:
+    """Give a backend that lowers the priority."""
     bench = Bench(tmp_path, suspend=False)
     yield bench
     bench.backend.release()
 
 
 class TestStoppingContract(BackendContract):
+    """The contract, by stopping."""
+
     @pytest.fixture
     def backend(self, stopping: Bench) -> ProcessBackend:
+        """Give the backend under contract."""
         return stopping.backend
 
 
 @needs_raising
 class TestLoweringContract(BackendContract):
+    """The contract, by lowering."""
+
     @pytest.fixture
     def backend(self, lowering: Bench) -> ProcessBackend:
+        """Give the backend under contract."""
         return lowering.backend
 
 
 @pytest.mark.real
 class TestStopping:
+    """Processes are stopped and go on."""
+
     def test_the_job_stands_still_until_it_is_given_back(self, stopping: Bench) -> None:
+        """10 and 0 are the same here, and what stays taken is said."""
         with background_job(stopping.name) as job:
             applied = stopping.backend.apply(10)
             assert (applied.share, applied.verified) == (10, True)
@@ -84,6 +95,7 @@ class TestStopping:
             assert job.running
 
     def test_the_order_is_ledger_guardian_act_and_back_again(self, stopping: Bench) -> None:
+        """When the guardian is armed the file is written and the job still runs."""
         with background_job(stopping.name) as job:
             stopping.watched = job
             stopping.backend.apply(10)
@@ -92,6 +104,7 @@ class TestStopping:
         assert not stopping.ledger.path.exists()
 
     def test_a_job_already_stopped_stays_so(self, stopping: Bench) -> None:
+        """Its user stopped it, so only its user lets it go on."""
         with background_job(stopping.name) as job:
             os.kill(job.pid, signal.SIGSTOP)
             wait_until(lambda: job.stopped, what="the stop")
@@ -103,12 +116,14 @@ class TestStopping:
             assert job.stopped
 
     def test_only_the_workers_are_stopped_not_what_started_them(self, stopping: Bench) -> None:
+        """A stopped wrapper would not answer its own service manager."""
         with background_job(stopping.name, children=2) as job:
             assert stopping.backend.apply(10).verified is True
             assert job.states == "TT"
             assert processes.state(job.pid) == "S"
 
     def test_newcomers_are_held_and_the_dead_are_struck(self, stopping: Bench) -> None:
+        """A job that comes back has another number and another entry."""
         with background_job(stopping.name) as first:
             stopping.backend.apply(10)
             first.kill()
@@ -123,6 +138,7 @@ class TestStopping:
             assert second.running
 
     def test_what_somebody_else_lets_go_on_is_left_alone_and_said(self, stopping: Bench) -> None:
+        """We do not fight; the report says that the card is not free."""
         with background_job(stopping.name) as job:
             stopping.backend.apply(10)
             os.kill(job.pid, signal.SIGCONT)
@@ -138,7 +154,10 @@ class TestStopping:
 @pytest.mark.real
 @needs_raising
 class TestLowering:
+    """Threads get the lowest priority and their own back."""
+
     def test_every_thread_gets_the_lowest_priority_and_its_own_back(self, lowering: Bench) -> None:
+        """On Linux each thread has a priority of its own."""
         with background_job(lowering.name, threads=2) as job:
             threads = [thread.pid for thread in processes.threads(job.workers[0])]
             assert len(threads) == 3
@@ -151,6 +170,7 @@ class TestLowering:
             assert [processes.nice(thread) for thread in threads] == [0, 5, 19]
 
     def test_a_job_already_at_the_lowest_priority_stays_so(self, lowering: Bench) -> None:
+        """There is nothing to do, so nothing to undo."""
         with background_job(lowering.name) as job:
             os.setpriority(os.PRIO_PROCESS, job.pid, 19)
             applied = lowering.backend.apply(0)
@@ -159,6 +179,7 @@ class TestLowering:
             assert processes.nice(job.pid) == 19
 
     def test_a_value_that_somebody_else_set_is_left_alone_and_said(self, lowering: Bench) -> None:
+        """Seen while the job is held."""
         with background_job(lowering.name) as job:
             lowering.backend.apply(10)
             os.setpriority(os.PRIO_PROCESS, job.pid, 7)
@@ -167,6 +188,7 @@ class TestLowering:
             assert processes.nice(job.pid) == 7
 
     def test_a_value_changed_just_before_the_give_back_is_left_alone_and_said(self, lowering: Bench) -> None:
+        """Seen only when it is given back."""
         with background_job(lowering.name) as job:
             lowering.backend.apply(10)
             os.setpriority(os.PRIO_PROCESS, job.pid, 7)
@@ -174,6 +196,7 @@ class TestLowering:
             assert processes.nice(job.pid) == 7
 
     def test_what_a_held_job_starts_gets_the_priority_back_that_the_job_had(self, lowering: Bench) -> None:
+        """It was born at the lowest priority, which is ours and not its own."""
         with background_job(lowering.name, threads=1) as job:
             known = job.workers[0]
             main, other = processes.threads(known)
@@ -183,9 +206,8 @@ class TestLowering:
             assert newcomer == Renice(other.pid, other.start, lowering.name, 0, 19)
 
 
-def test_a_priority_that_could_not_be_raised_again_is_refused(
-    lowering: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_priority_that_could_not_be_raised_again_is_refused(lowering: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ordinary user is told what to set instead."""
     monkeypatch.setattr(processes, "may_restore", lambda *_: False)
     with pytest.raises(BackendUnavailable, match="FALLBACK_TO_SUSPEND"):
         lowering.backend.priority()
@@ -196,6 +218,7 @@ def test_a_priority_that_could_not_be_raised_again_is_refused(
 
 
 def test_a_job_of_another_user_is_refused_with_the_reason(stopping: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written down for what is not done."""
     monkeypatch.setattr(processes, "may_suspend", lambda _: False)
     with background_job(stopping.name) as job:
         applied = stopping.backend.apply(10)
