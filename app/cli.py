@@ -3,6 +3,7 @@
 import argparse
 import importlib.metadata
 import json
+import logging
 import sys
 from collections.abc import Callable, Sequence
 
@@ -89,6 +90,7 @@ def _demo(options: argparse.Namespace, loaded: Loaded) -> int:
 def _doctor(options: argparse.Namespace, loaded: Loaded) -> int:
     from diagnostics import doctor  # noqa: PLC0415
 
+    logging.getLogger("engine").setLevel(logging.CRITICAL)  # what goes wrong is the answer, not a log line
     findings = doctor.examine(loaded)
     print(json.dumps(findings, indent=2) if options.json else doctor.as_text(findings))
     return 0

@@ -40,7 +40,7 @@ def main() -> int:
     logging.getLogger("engine").setLevel(logging.ERROR)
     print("ZAT-SCS demo: a stand-in server, a dummy background job, scripted typing. Nothing of yours is touched.\n")
     try:
-        with tempfile.TemporaryDirectory(prefix="zat-scs-demo-") as folder, _job(Path(folder)) as job:
+        with tempfile.TemporaryDirectory(prefix="zat-scs-demo-") as folder, named_job(Path(folder), JOB) as job:
             Demo(Path(folder), job.pid).play()
     except (Failed, OSError) as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
@@ -49,15 +49,16 @@ def main() -> int:
 
 
 @contextlib.contextmanager
-def _job(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a busy process by a name of its own; on Windows a link to the interpreter would miss its libraries."""
-    program = folder / (f"{JOB}.exe" if sys.platform == "win32" else JOB)
+def named_job(folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a busy process by a name of its own: a link to the interpreter, or a copy where links are not allowed."""
+    program = folder / (f"{name}.exe" if sys.platform == "win32" else name)
     interpreter = Path(sys.executable).resolve()
     command = [str(program), "-S", "-E", "-c", BUSY]
-    try:
-        program.symlink_to(interpreter)
-    except OSError:
-        shutil.copy2(interpreter, program)
+    if not program.exists():
+        try:
+            program.symlink_to(interpreter)
+        except OSError:
+            shutil.copy2(interpreter, program)
     job = subprocess.Popen(command)  # noqa: S603 - our own interpreter
     try:
         yield job

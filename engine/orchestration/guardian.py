@@ -54,7 +54,7 @@ class Guardian:
         child = self._child
         if child is None or child.poll() is not None or (processes.state(child.pid) or "Z") in "TtZ":
             return False
-        return sys.platform == "win32" or _is_read(child.stdin)
+        return _is_read(child.stdin)
 
     @property
     def armed(self) -> bool:
@@ -140,8 +140,10 @@ class Guardian:
 
 
 def _is_read(pipe: IO[bytes] | None) -> bool:
-    """Tell whether somebody still has the other end of a pipe that is written to."""
+    """Tell whether somebody still has the other end of a pipe that is written to; Windows only tells by a write."""
     assert pipe
+    if sys.platform == "win32":
+        return True
     question = select.poll()
     question.register(pipe.fileno(), 0)
     return not question.poll(0)

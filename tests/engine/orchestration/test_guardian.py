@@ -64,10 +64,14 @@ def test_the_child_is_alone_and_holds_nothing_but_its_pipe(guardian: Guardian) -
     assert os.getsid(pid) == pid
     process = Path("/proc") / str(pid)
     assert (process / "cwd").readlink() == Path("/")
-    files = {entry.name: str(entry.readlink()) for entry in (process / "fd").iterdir()}
-    assert files.keys() == {"0", "1", "2"}
-    assert files["0"].startswith("pipe:")
-    assert files["1"] == files["2"] == "/dev/null"
+
+    def files() -> dict[str, str]:
+        return {entry.name: str(entry.readlink()) for entry in (process / "fd").iterdir()}
+
+    wait_until(lambda: files().get("1") == "/dev/null", what="the child to let go of what it said to be ready by")
+    assert files().keys() == {"0", "1", "2"}
+    assert files()["0"].startswith("pipe:")
+    assert files()["2"] == "/dev/null"
 
 
 def test_starting_again_keeps_the_child(guardian: Guardian) -> None:
