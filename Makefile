@@ -33,8 +33,9 @@ format: setup ## write all files in the house format
 	@$(PYTHON) -m ruff format --quiet .
 	@$(PYTHON) -m ruff check --quiet --fix .
 
-bench: setup ## how long one tick takes on this machine
+bench: setup ## rhythm, delays and cost of the engine on this machine (some five minutes)
 	@$(PYTHON) -m diagnostics.loop_bench
+	@xvfb-run -a $(PYTHON) -m diagnostics.overhead
 
 clean: ## remove all that set-up, checks and builds have left here
 	@rm -rf .venv build dist ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""Measures the engine on this machine: work and rhythm of the loop, its delays, what it costs, how fast it lets go.
+"""Measures the engine on this machine: work and rhythm of the loop, its delays, how fast it lets the job go.
 
     python -m diagnostics.loop_bench [--seconds 60] [--part NAME]
 
@@ -11,9 +11,7 @@ import contextlib
 import importlib.util
 import itertools
 import math
-import os
 import queue
-import shutil
 import signal
 import statistics
 import subprocess
@@ -24,11 +22,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
-
 from diagnostics.client import complete
 from diagnostics.demo import BUSY, named_job
 from diagnostics.mock_server import StandIn
+from diagnostics.overhead import JOB, running_engine
 from diagnostics.real_server import RealServer
 from diagnostics.scripted import ScriptedParts
 from diagnostics.tiny_model import cached
@@ -39,7 +36,6 @@ from engine.events import ContextReport, ContextState, Event, PromptArrived, Sna
 from engine.loop import Engine
 from engine.processes import state as process_state
 
-JOB = "zat-bench-job"
 CONTEXT = "A conversation of some length, about nothing in particular. " * 34  # some 2,000 tokens
 ROUNDS = 10
 clock = SystemClock()
@@ -173,7 +169,7 @@ def letting_go(folder: Path, rounds: float) -> None:
     times = []
     with StandIn(restore_ms=100, token_ms=50) as server:
         for _ in range(int(rounds)):
-            with named_job(folder, JOB) as job, _engine(folder, server.url) as engine:
+            with named_job(folder, JOB) as job, running_engine(folder, server.url) as engine:
                 request = threading.Thread(target=_endless, args=(server.url,), daemon=True)
                 request.start()
                 _until(lambda: process_state(job.pid) == "T")
@@ -184,54 +180,6 @@ def letting_go(folder: Path, rounds: float) -> None:
                 server.down()
                 server.up()
     _say("kill -9 of the engine → job running", times)
-
-
-def costs(folder: Path, seconds: float) -> None:
-    """Processor share and resident size of `zat-scs engine`: typing, and after a quiet minute."""
-    with server_in(folder) as (url, _, _), named_job(folder, JOB), _engine(folder, url) as process:
-        engine = psutil.Process(process.pid)
-        _until(lambda: len(engine.children()) > 0)
-        threading.Event().wait(3.0)
-        if os.environ.get("DISPLAY") and shutil.which("xdotool"):
-            with subprocess.Popen(["xdotool", "type", "--delay", "150", "a" * int(seconds / 0.15)]) as typist:  # noqa: S603, S607
-                _cost(engine, "typing", seconds)
-                typist.terminate()
-        else:
-            print("typing: not measured, since there is no screen with xdotool here")
-        threading.Event().wait(75.0)
-        _cost(engine, "after a quiet minute", seconds)
-        guardian = engine.children()[0].memory_info().rss
-        print(f"{'resident size of the guardian':<52} {guardian / 2**20:7.1f} MB")
-
-
-def _cost(engine: psutil.Process, title: str, seconds: float) -> None:
-    before, started = engine.cpu_times(), clock.now()
-    threading.Event().wait(seconds)
-    after, took = engine.cpu_times(), clock.now() - started
-    share = (after.user + after.system - before.user - before.system) / took * 100
-    print(f"{f'processor share, {title}':<52} {share:7.2f} % of a core over {took:.0f} s")
-    print(f"{f'resident size, {title}':<52} {engine.memory_info().rss / 2**20:7.1f} MB", flush=True)
-
-
-@contextlib.contextmanager
-def _engine(folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    values = {
-        "SERVER_URL": url,
-        "BACKGROUND_PROCESS_NAME": JOB,
-        "BACKGROUND_METHOD": "process",
-        "FALLBACK_TO_SUSPEND": "on",
-        "MICROPHONE": "off",
-    }
-    words = [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
-    homes = {name: str(folder / name) for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")}
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-        [sys.executable, "-m", "engine", *words], env={**os.environ, **homes}, stderr=subprocess.DEVNULL
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @contextlib.contextmanager
@@ -290,7 +238,6 @@ def main(argv: list[str] | None = None) -> int:
         "ticks": ticks,
         "delays": delays,
         "letting-go": letting_go,
-        "costs": costs,
     }
     parser = argparse.ArgumentParser(prog="python -m diagnostics.loop_bench", description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="length of each timed part (default: 60)")
@@ -299,7 +246,7 @@ def main(argv: list[str] | None = None) -> int:
     for name, part in parts.items():
         if options.part in (None, name):
             with tempfile.TemporaryDirectory(prefix="zat-scs-bench-") as folder:
-                part(Path(folder), options.seconds if name in ("ticks", "costs") else ROUNDS)
+                part(Path(folder), options.seconds if name == "ticks" else ROUNDS)
     return 0
 
 

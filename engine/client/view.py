@@ -1,8 +1,9 @@
 """What is known of the server, shared by the thread that watches it and the thread that acts on it."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from engine.client.answers import Kind
+from engine.client.answers import SENTENCES, Kind
 from engine.processes import ProcessId
 
 
@@ -32,7 +33,27 @@ class Facts:
         """Tell whether it may put itself to sleep; only a command line without the flag says no."""
         if self.command_line is None:
             return True
-        return flag(self.command_line, "--sleep-idle-seconds") not in (None, "-1")
+        return flag(self.command_line, "--sleep-idle-seconds") not in (None, "-1", "0")
+
+    @property
+    def is_llama(self) -> bool:
+        """Tell whether it is llama-server, alone or as a router, and talks to us."""
+        return self.kind in (Kind.LLAMA_SERVER, Kind.ROUTER) and not self.needs_key
+
+    @property
+    def shortcoming(self) -> str:
+        """Say what cannot be observed, and what would change it; empty: all can."""
+        if self.needs_key:
+            return "it wants an API key: set API_KEY; until then prompts are not seen"
+        if self.kind not in (Kind.LLAMA_SERVER, Kind.ROUTER):
+            return SENTENCES[self.kind]
+        if self.kind is Kind.ROUTER and self.model is None:
+            return "no model is loaded"
+        if self.has_metrics:
+            return ""
+        if self.has_slots:
+            return "start it with --metrics: without it prompts are seen only while you type"
+        return "start it with --metrics: prompts are not seen, and nothing is tuned"
 
     @property
     def cache_types(self) -> str:
@@ -56,19 +77,36 @@ def flag(command_line: tuple[str, ...], *names: str) -> str | None:
     return value
 
 
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """What the prompts since the last rest took from the server's cache, in tokens."""
+
+    cached: int
+    computed: int
+
+
+def readable(folder: str, filename: str) -> Path | None:
+    """Return the path of a slot file as seen from here; None where the server's folder means nothing to us."""
+    path = Path(folder, filename)
+    return path if path.is_absolute() else None  # else it counts from the server's own working directory
+
+
 @dataclass
 class View:
-    """The shared knowledge. Each field is written by one thread and replaced as a whole.
+    """The shared knowledge. Each field is replaced as a whole; beside `waking`, `loss` and `in_doubt`, by one thread.
 
-    The watcher writes `facts`, `busy`, `sleeping`, `reachable`; the prefetcher `own_actions` and `own_requests`;
-    both write `waking` and `loss`.
+    The watcher writes `facts`, `busy`, `sleeping`, `reachable`, `starts`; the prefetcher `own_actions`, `own_requests`
+    and `quiet_until`.
     """
 
     facts: Facts | None = None
     reachable: bool = False
     busy: bool = False
     sleeping: bool = False
+    starts: int = 0  # how often the server was seen to be started, or lost
     loss: str | None = None  # why the server's own context is gone; None: not seen to be gone
     waking: bool = False  # we sent something that wakes it
     own_actions: int = 0  # slot actions of ours in flight
     own_requests: int = 0  # completions of ours since the start of the program
+    in_doubt: bool = False  # a slot action of ours waited, or its end is unknown: a prompt may be stranded behind it
+    quiet_until: float = float("-inf")  # monotonic; the server forgets a call only after a second without such questions

@@ -6,11 +6,10 @@ Whatever client the user has, this is how a prompt's arrival is seen. It never w
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Protocol
 
-from engine.client.answers import SENTENCES, Kind
-from engine.client.observer import Look, Observer
-from engine.client.view import Facts, View
+from engine.client.observer import LOST_BUSY, Look, Observer
+from engine.client.view import Facts, Reuse, View
 from engine.clock import Clock
 from engine.config.settings import Settings
 from engine.events import (
@@ -30,19 +29,15 @@ REFUSALS = 2  # in a row before the server counts as lost
 SECOND_LOOK = 0.1  # s after a first refusal
 WAKE_GRACE = 3.0  # s; a wake that is not ours counts as a prompt until it shows nothing for this long
 STALE = 3.0  # s; a counter that moved since an older look moved at an unknown time: no prompt is made of it
+STRANDED_LOOKS = 3  # in a row that show a prompt waiting beside idle slots
 IDLE_HZ, ALERT_HZ, WORKING_HZ = 1.0, 10.0, 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
-    """What the prompts since the last rest took from the server's cache, in tokens."""
-
-    cached: int
-    computed: int
-
-
 class Interpreter:
-    """Turns looks into events. Pure: time comes with each look."""
+    """Turns looks into events. Pure: time comes with each look.
+
+    `reuse`, `stranded`: what the last look showed beside its events.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -51,11 +46,14 @@ class Interpreter:
         self._refusals = 0
         self._outstanding = 0  # prompts told to the machine and not yet finished
         self._woken_at: float | None = None
+        self._late_since: float | None = None
         self._before: Look | None = None  # the last look that saw its work
         self._before_at = 0.0
         self._rest: Look | None = None  # the last look at rest: the base that Reuse counts from
         self._own_requests = 0
+        self._waiting = 0  # looks in a row that saw prompts wait beside idle slots
         self.reuse: Reuse | None = None
+        self.stranded = False
 
     @property
     def doubtful(self) -> bool:
@@ -64,12 +62,15 @@ class Interpreter:
 
     def take(self, now: float, look: Look) -> list[Event]:
         """Return the events that this look stands for, in order."""
-        self.reuse = None
-        if not look.reached or look.loading:
+        self.reuse, self.stranded = None, False
+        if self._hangs(now, look) or not look.reached or look.loading:
             return self._failed(look)
         self._refusals = 0
+        if look.skipped and self._known and not self._lost:
+            return []
         if self._restarted(look):
             self._view.loss = "the server was started anew"
+            self._view.starts += 1
         events = self._slept_or_woke(now, look)
         work = self._work(look)
         if self._lost or not self._known:
@@ -78,24 +79,38 @@ class Interpreter:
         else:
             events += self._prompts(now, look, work)
         self._remember(now, look)
+        self.stranded = self._strands(look)
         return events
+
+    def _hangs(self, now: float, look: Look) -> bool:
+        """Tell whether it has answered nothing but its health for too long even for a busy server."""
+        if not look.late:
+            self._late_since = None
+        elif self._late_since is None:
+            self._late_since = now
+        return self._late_since is not None and now - self._late_since >= LOST_BUSY
 
     def _failed(self, look: Look) -> list[Event]:
         self._refusals += 1
-        if not (look.loading or look.certain or self._refusals >= REFUSALS):
+        if not (look.loading or look.certain or look.late or self._refusals >= REFUSALS):
             return []
+        view = self._view
         already, self._lost, self._known = self._lost, True, True
         self._outstanding, self._before, self._rest, self._woken_at = 0, None, None, None
-        self._view.sleeping = False
-        self._view.loss = "the server was lost"
-        return [] if already else [ServerLost("loading its model" if look.loading else look.reason)]
+        view.busy = view.sleeping = view.waking = view.in_doubt = False
+        if already:
+            return []
+        view.loss = "the server was lost"
+        view.starts += 1
+        return [ServerLost("loading its model" if look.loading else look.reason)]
 
     def _restarted(self, look: Look) -> bool:
         before = self._before
-        if before is None:
+        if before is None or before.model != look.model:
             return False
-        if before.start_mark is not None and look.start_mark is not None:
-            return before.start_mark != look.start_mark
+        for old, new in ((before.process, look.process), (before.start_mark, look.start_mark)):
+            if old is not None and new is not None and old != new:
+                return True
         pairs = ((before.prompt_tokens, look.prompt_tokens), (before.predicted_tokens, look.predicted_tokens))
         return any(old is not None and new is not None and new < old for old, new in pairs)
 
@@ -103,7 +118,7 @@ class Interpreter:
         before, self._view.sleeping = self._view.sleeping, look.sleeping
         if look.sleeping and not before:
             self._view.loss = "the server fell asleep"
-            self._woken_at = None
+            self._woken_at, self._view.waking = None, False
             return [ServerSlept()] if self._known and not self._lost else []
         if before and not look.sleeping:
             if not self._view.waking:
@@ -117,13 +132,14 @@ class Interpreter:
             return max(1, self._outstanding)
         if look.work is None:
             return 0
-        ours = min(look.deferred, self._view.own_actions)
+        ours = min(look.deferred or 0, self._view.own_actions)
         return max(0, look.work - ours)
 
     def _prompts(self, now: float, look: Look, work: int) -> list[Event]:
+        moved = self._moved(now, look)
         if self._woken_at is not None:
             # Somebody woke it: a prompt is on its way, even if it does not show yet.
-            if work == 0 and not self._moved(now, look) and now - self._woken_at < WAKE_GRACE:
+            if work == 0 and not moved and now - self._woken_at < WAKE_GRACE:
                 work = max(1, self._outstanding)
             else:
                 self._woken_at = None
@@ -132,8 +148,8 @@ class Interpreter:
             events = [PromptArrived()] * (work - self._outstanding)
         elif work < self._outstanding:
             events = [PromptFinished()] * (self._outstanding - work)
-        elif work == 0 and self._moved(now, look):
-            events = [PromptArrived(), PromptFinished()]  # came and went between two looks
+        elif moved:
+            events = [PromptArrived(), PromptFinished()]  # one came and one went between two looks
         self._outstanding = work
         if work == 0 and events:
             self.reuse = self._reused(look)
@@ -141,50 +157,77 @@ class Interpreter:
         return events
 
     def _moved(self, now: float, look: Look) -> bool:
-        """Tell whether counters show a prompt, other than our own, since a look just before."""
+        """Tell whether counters show that a prompt, other than our own, ended or began since a look just before."""
         before = self._before
         if before is None or now - self._before_at > STALE or self._view.own_requests != self._own_requests:
+            return False
+        if before.model != look.model:
             return False
         pairs = ((before.predicted_tokens, look.predicted_tokens), (before.last_task, look.last_task))
         return any(new is not None and new != old for old, new in pairs)
 
     def _reused(self, look: Look) -> Reuse | None:
         base = self._rest
-        if base is None or None in (look.cached_tokens, look.prompt_tokens, base.cached_tokens, base.prompt_tokens):
+        if base is None or base.model != look.model:
+            return None
+        if None in (look.cached_tokens, look.prompt_tokens, base.cached_tokens, base.prompt_tokens):
             return None
         cached = (look.cached_tokens or 0) - (base.cached_tokens or 0)
         return Reuse(cached, (look.prompt_tokens or 0) - (base.prompt_tokens or 0))
 
     def _remember(self, now: float, look: Look) -> None:
-        if look.work is not None:
+        if look.work is not None and not look.sleeping:
             self._before, self._before_at = look, now
             if self._outstanding == 0:
                 self._rest = look
         self._own_requests = self._view.own_requests
         self._view.busy = self._outstanding > 0
 
+    def _strands(self, look: Look) -> bool:
+        """Tell whether a prompt was forgotten behind an action of ours. Where waiting is not shown, suppose it."""
+        if not self._view.in_doubt or look.work is None or self._view.own_actions:
+            self._waiting = 0
+            return False
+        if look.work == 0:
+            self._view.in_doubt, self._waiting = False, 0
+            return look.deferred is None and not look.sleeping
+        self._waiting = self._waiting + 1 if look.work == look.deferred else 0
+        if self._waiting < STRANDED_LOOKS:
+            return False
+        self._waiting = 0
+        return True
+
+
+class Helper(Protocol):
+    """Who acts on the server, as the watcher sees it. No method blocks."""
+
+    def noticed(self, reuse: Reuse | None) -> None:
+        """Something of the context changed; `reuse`: what the last prompts took from the cache."""
+
+    def take_back(self) -> None:
+        """A slot action of ours stands in a prompt's way."""
+
+    def free(self) -> None:
+        """A prompt waits beside idle slots, behind an action of ours."""
+
 
 class Watcher:
-    """The thread. `post` takes events; `noticed` is told after each look that changed something of the context."""
+    """The thread. `post` takes events."""
 
     def __init__(
-        self,
-        settings: Settings,
-        view: View,
-        clock: Clock,
-        post: Callable[[Event], None],
-        noticed: Callable[[Reuse | None], None],
+        self, settings: Settings, view: View, clock: Clock, post: Callable[[Event], None], helper: Helper
     ) -> None:
         self._observer = Observer(settings)
         self._view = view
         self._clock = clock
         self._post = post
-        self._noticed = noticed
+        self._helper = helper
         self._interpreter = Interpreter(view)
         self._hz = ALERT_HZ  # the first looks come soon
         self._wake = threading.Event()
         self._closing = False
         self._report: ServerReport | None = None
+        self._failures: set[type[Exception]] = set()
         self._thread = threading.Thread(target=self._run, name="server-watch", daemon=True)
 
     def start(self) -> None:
@@ -198,45 +241,61 @@ class Watcher:
             self._wake.set()
 
     def close(self, timeout: float) -> None:
-        """Stop looking."""
+        """Stop looking; a look in flight is broken off."""
         self._closing = True
         self._wake.set()
-        self._observer.abort()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        until = self._clock.now() + timeout
+        while self._thread.is_alive() and self._clock.now() < until:
+            self._observer.abort()  # again and again: one look may ask more than once
+            self._thread.join(0.02)
 
     def _run(self) -> None:
         due = self._clock.now()
         while not self._closing:
             try:
                 self._look()
-            except Exception:
+            except Exception as error:
                 # One defect in here must not end the watch: a lost server would go unseen.
-                log.exception("a look at the server failed")
+                if type(error) not in self._failures:
+                    self._failures.add(type(error))
+                    log.exception("a look at the server failed")
             now = self._clock.now()
-            due = max(due + (SECOND_LOOK if self._interpreter.doubtful else 1.0 / self._hz), now)
+            due = max(due + self._pause(), now)
             if self._wake.wait(due - now):
                 self._wake.clear()
                 due = self._clock.now()
         self._observer.close()
 
+    def _pause(self) -> float:
+        if self._interpreter.doubtful:
+            return SECOND_LOOK
+        return 1.0 / max(self._hz, ALERT_HZ if self._view.in_doubt else IDLE_HZ)
+
     def _look(self) -> None:
-        keen = self._hz > IDLE_HZ
-        look = self._observer.look(self._clock.now(), keen=keen, busy=self._view.busy)
+        view, now = self._view, self._clock.now()
+        keen = self._hz > IDLE_HZ or view.in_doubt
+        look = self._observer.look(now, keen=keen, busy=view.busy, quiet=now < view.quiet_until)
         if self._closing:
             return
-        loss = self._view.loss
-        self._view.facts = self._observer.facts
+        loss = view.loss
+        view.facts = self._observer.facts
         events = self._interpreter.take(self._clock.now(), look)
-        self._view.reachable = look.reached and not look.loading
+        view.reachable = look.reached and not look.loading
         for event in events:
             self._post(event)
-        if self._interpreter.reuse is not None or events or self._view.loss != loss:
-            self._noticed(self._interpreter.reuse)
-        report = _report(look, self._observer.facts, busy=self._view.busy)
+        self._tell_helper(look, changed=bool(events) or view.loss != loss)
+        report = _report(look, self._observer.facts, busy=view.busy)
         if report != self._report:
             self._report = report
             self._post(report)
+
+    def _tell_helper(self, look: Look, *, changed: bool) -> None:
+        if self._view.own_actions and (look.work or 0) > (look.deferred or 0):
+            self._helper.take_back()
+        if self._interpreter.stranded:
+            self._helper.free()
+        if changed:
+            self._helper.noticed(self._interpreter.reuse)
 
 
 def _report(look: Look, facts: Facts | None, *, busy: bool) -> ServerReport:
@@ -245,21 +304,7 @@ def _report(look: Look, facts: Facts | None, *, busy: bool) -> ServerReport:
         return ServerReport(ServerState.LOADING, "loading its model", pid)
     if not look.reached:
         return ServerReport(ServerState.DOWN, look.reason, pid)
+    detail = (facts.shortcoming if facts else "") or look.reason
     if look.sleeping:
-        return ServerReport(ServerState.ASLEEP, _detail(facts), pid)
-    return ServerReport(ServerState.BUSY if busy else ServerState.UP, _detail(facts), pid)
-
-
-def _detail(facts: Facts | None) -> str:
-    """Say what cannot be observed, and what would change it."""
-    if facts is None:
-        return ""
-    if facts.needs_key:
-        return "it wants an API key: set API_KEY; until then prompts are not seen"
-    if facts.kind not in (Kind.LLAMA_SERVER, Kind.ROUTER):
-        return SENTENCES[facts.kind]
-    if facts.has_metrics:
-        return ""
-    if facts.has_slots:
-        return "start it with --metrics: without it prompts are seen only while you type"
-    return "start it with --metrics: prompts are not seen, and nothing is tuned"
+        return ServerReport(ServerState.ASLEEP, detail, pid)
+    return ServerReport(ServerState.BUSY if busy else ServerState.UP, detail, pid)

@@ -25,7 +25,7 @@ _LOOK_AGAIN = 1.0  # seconds between two looks at a job that is to be held
 _TRY_AGAIN = 0.2  # seconds between two tries to give back
 _BEAT_EVERY = 0.25  # seconds; the guardian waits for 2
 _EXPECT_EVERY = 2.0  # seconds
-_WITHOUT_BEATS = "the guardian has given the job back, since this program stood still"
+_WITHOUT_BEATS = "given back, since the guardian is gone or this program stood still"
 _NOT_YET = dict.fromkeys(("mps", "folding", "boinc"), "not part of this version")
 
 
@@ -71,6 +71,7 @@ class BackgroundShare:
         self._owed = False  # giving back has failed and is tried again
         self._trouble = ""  # why holding has failed; it is not tried again before the next wish
         self._to_open: Settings | None = None
+        self._unguarded = False  # the guardian was lost; read by `beat`
         self._last: ShareReport | None = None
         self._logged: set[str] = set()
 
@@ -103,10 +104,10 @@ class BackgroundShare:
         A worker that died, or hangs while the job should be given back, is not well: then the guardian gives back.
         """
         now = self._clock.now()
-        if not self._guardian.armed or now - self._last_beat < _BEAT_EVERY or not self._working(now):
+        if now - self._last_beat < _BEAT_EVERY or not self._working(now):
             return
         self._last_beat = now
-        if not self._guardian.beat():
+        if self._unguarded or not self._guardian.beat():
             with self._wake:
                 self._guardian_lost = True
                 self._wake.notify()
@@ -171,28 +172,34 @@ class BackgroundShare:
     def _fulfil(self, wish: _Wish) -> Applied:
         self._to_open = wish.settings or self._to_open
         anew = wish.target != self._applied or self._to_open is not None or wish.guardian_lost
-        lost = self._guardian.armed and not self._guardian.alive
         self._applied = wish.target
-        if lost and not anew and not self._owed:
-            return Applied(100, False, _WITHOUT_BEATS)
-        if lost:
-            _log.warning("The guardian is gone; the job is given back before it may be held under a new one")
-            self._guardian.stop()  # first, lest it undoes what is done next
-        if lost or self._owed or self._to_open:
+        if self._guardian_is_lost() or self._owed or self._to_open:
             self._let_go()
         if anew:
             self._trouble = ""
+            self._unguarded = False
         if self._to_open:
             self._choose(self._to_open)
             self._to_open = None
-        if self._trouble:
-            return Applied(100, False, self._trouble)
         if wish.expected:
             self._get_ready()
-        applied = self._backend.apply(wish.target) if anew else self._backend.verify()
-        if wish.target == 100:
-            self._asked_back = None
-        return applied
+        if not self._trouble and not self._unguarded:
+            applied = self._backend.apply(wish.target) if anew else self._backend.verify()
+            if wish.target == 100:
+                self._asked_back = None
+            if not self._guardian_is_lost():
+                return applied
+            self._let_go()  # it may have given back just when the backend looked
+        return Applied(100, False, self._trouble or _WITHOUT_BEATS)
+
+    def _guardian_is_lost(self) -> bool:
+        """Tell whether it died or gave back; the job is held again only when the loop shows that it lives."""
+        if not self._guardian.armed or self._guardian.alive:
+            return False
+        _log.warning("The guardian is gone; the job is given back before it may be held under a new one")
+        self._guardian.stop()  # now, lest it undoes what is done next
+        self._unguarded = True
+        return True
 
     def _get_ready(self) -> None:
         if self._backend.name != "null":

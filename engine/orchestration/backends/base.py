@@ -62,10 +62,11 @@ class Safeguard:
         self._arm()
 
     def strike(self, entries: Collection[Entry]) -> None:
-        """Forget what need not be undone any more: it was not done, ended, or somebody else has changed it."""
+        """Forget what need not be undone any more: it was not done, ended, or somebody else has changed it.
+
+        The guardian stays armed until everything is given back: newcomers may be held at any time.
+        """
         self._entries = [entry for entry in self._entries if entry not in entries]
-        if not self._entries:
-            self._rest()
         self._ledger.clear(entries)
 
     def give_back(self) -> tuple[str, ...]:

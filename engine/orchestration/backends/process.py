@@ -16,7 +16,7 @@ from engine.orchestration.finder import ProcessFinder
 from engine.orchestration.ledger import Entry, Renice, Resume
 from engine.processes import LOWEST, Outcome, ProcessId
 
-_POLLS = 50  # of one millisecond: so long it may take until the kernel has stopped every thread
+_POLLS = 200  # of one millisecond: so long it may take until the kernel has stopped every thread
 _FOREIGN = "it belongs to another user"
 
 

@@ -258,12 +258,25 @@ def test_a_loop_that_hangs_loses_the_job_until_it_beats_again(held: tuple[Bench,
     bench._loop.join()
     wait_until(lambda: job.running, timeout=4, what="the give-back")
     bench.wait_for(100, False)
-    assert "the guardian has given the job back" in bench.last.detail
+    assert "this program stood still" in bench.last.detail
     time.sleep(1.2)
     assert job.running
     bench.share.beat()
     bench.wait_for(10, True)
     assert job.stopped
+
+
+@real
+def test_a_guardian_killed_beside_a_loop_that_hangs_loses_the_job_too(held: tuple[Bench, Job]) -> None:
+    """Two faults at once: the worker sees both and gives back by itself."""
+    bench, job = held
+    bench._over.set()
+    bench._loop.join()
+    assert bench.guardian.pid
+    os.kill(bench.guardian.pid, signal.SIGKILL)
+    wait_until(lambda: job.running, timeout=4, what="the give-back")
+    time.sleep(1.2)
+    assert job.running
 
 
 @real

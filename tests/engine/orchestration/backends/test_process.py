@@ -37,6 +37,13 @@ class Bench:
         safeguard = Safeguard(self.ledger, self._arm, lambda: self.steps.append("rest"))
         self.backend = ProcessBackend(self.name, suspend, ProcessFinder(self.name, time.monotonic), safeguard)
 
+    def hold(self, share: int) -> Applied:
+        """Apply, and look again where a loaded machine has not stopped the job yet."""
+        applied = self.backend.apply(share)
+        while "not yet seen" in applied.detail:
+            applied = self.backend.verify()
+        return applied
+
     def _arm(self) -> None:
         written = "written" if self.ledger.read() else "not written"
         acted = self.watched and self.watched.stopped
@@ -85,11 +92,11 @@ class TestStopping:
     def test_the_job_stands_still_until_it_is_given_back(self, stopping: Bench) -> None:
         """10 and 0 are the same here, and what stays taken is said."""
         with background_job(stopping.name) as job:
-            applied = stopping.backend.apply(10)
+            applied = stopping.hold(10)
             assert (applied.share, applied.verified) == (10, True)
             assert "memory of the card stays taken" in applied.detail
             assert job.stopped
-            assert stopping.backend.apply(0).share == 0
+            assert stopping.hold(0).share == 0
             assert job.stopped
             assert stopping.backend.apply(100) == Applied(100, None, f"{stopping.name} ({job.pid}) goes on")
             assert job.running
@@ -98,7 +105,7 @@ class TestStopping:
         """When the guardian is armed the file is written and the job still runs."""
         with background_job(stopping.name) as job:
             stopping.watched = job
-            stopping.backend.apply(10)
+            stopping.hold(10)
             stopping.backend.release()
         assert stopping.steps == ["arm: written, running", "rest"]
         assert not stopping.ledger.path.exists()
@@ -108,7 +115,7 @@ class TestStopping:
         with background_job(stopping.name) as job:
             os.kill(job.pid, signal.SIGSTOP)
             wait_until(lambda: job.stopped, what="the stop")
-            applied = stopping.backend.apply(10)
+            applied = stopping.hold(10)
             assert (applied.share, applied.verified) == (100, None)
             assert "already stopped" in applied.detail
             assert not stopping.ledger.path.exists()
@@ -118,14 +125,14 @@ class TestStopping:
     def test_only_the_workers_are_stopped_not_what_started_them(self, stopping: Bench) -> None:
         """A stopped wrapper would not answer its own service manager."""
         with background_job(stopping.name, children=2) as job:
-            assert stopping.backend.apply(10).verified is True
+            assert stopping.hold(10).verified is True
             assert job.states == "TT"
             assert processes.state(job.pid) == "S"
 
     def test_newcomers_are_held_and_the_dead_are_struck(self, stopping: Bench) -> None:
         """A job that comes back has another number and another entry."""
         with background_job(stopping.name) as first:
-            stopping.backend.apply(10)
+            stopping.hold(10)
             first.kill()
             assert stopping.backend.verify() == Applied(100, None, f"no {stopping.name} is running")
             assert stopping.ledger.read() == ()
@@ -140,7 +147,7 @@ class TestStopping:
     def test_what_somebody_else_lets_go_on_is_left_alone_and_said(self, stopping: Bench) -> None:
         """We do not fight; the report says that the card is not free."""
         with background_job(stopping.name) as job:
-            stopping.backend.apply(10)
+            stopping.hold(10)
             os.kill(job.pid, signal.SIGCONT)
             wait_until(lambda: job.running, what="the job to go on")
             for _ in range(2):
@@ -163,7 +170,7 @@ class TestLowering:
             assert len(threads) == 3
             os.setpriority(os.PRIO_PROCESS, threads[1], 5)
             os.setpriority(os.PRIO_PROCESS, threads[2], 19)
-            applied = lowering.backend.apply(10)
+            applied = lowering.hold(10)
             assert (applied.share, applied.verified) == (10, True)
             assert [processes.nice(thread) for thread in threads] == [19, 19, 19]
             lowering.backend.release()
@@ -173,7 +180,7 @@ class TestLowering:
         """There is nothing to do, so nothing to undo."""
         with background_job(lowering.name) as job:
             os.setpriority(os.PRIO_PROCESS, job.pid, 19)
-            applied = lowering.backend.apply(0)
+            applied = lowering.hold(0)
             assert (applied.share, applied.verified) == (100, None)
             lowering.backend.release()
             assert processes.nice(job.pid) == 19
@@ -181,7 +188,7 @@ class TestLowering:
     def test_a_value_that_somebody_else_set_is_left_alone_and_said(self, lowering: Bench) -> None:
         """Seen while the job is held."""
         with background_job(lowering.name) as job:
-            lowering.backend.apply(10)
+            lowering.hold(10)
             os.setpriority(os.PRIO_PROCESS, job.pid, 7)
             assert "somebody else" in lowering.backend.verify().detail
             lowering.backend.release()
@@ -190,7 +197,7 @@ class TestLowering:
     def test_a_value_changed_just_before_the_give_back_is_left_alone_and_said(self, lowering: Bench) -> None:
         """Seen only when it is given back."""
         with background_job(lowering.name) as job:
-            lowering.backend.apply(10)
+            lowering.hold(10)
             os.setpriority(os.PRIO_PROCESS, job.pid, 7)
             assert "priority 7 by somebody else" in lowering.backend.release().detail
             assert processes.nice(job.pid) == 7
@@ -200,7 +207,7 @@ class TestLowering:
         with background_job(lowering.name, threads=1) as job:
             known = job.workers[0]
             main, other = processes.threads(known)
-            lowering.backend.apply(10)
+            lowering.hold(10)
             entries = [entry for entry in lowering.ledger.read() if isinstance(entry, Renice)]
             newcomer = lowering.backend._grip.plan(other, known, {main: entries[0]})
             assert newcomer == Renice(other.pid, other.start, lowering.name, 0, 19)
@@ -212,7 +219,7 @@ def test_a_priority_that_could_not_be_raised_again_is_refused(lowering: Bench, m
     with pytest.raises(BackendUnavailable, match="FALLBACK_TO_SUSPEND"):
         lowering.backend.priority()
     with background_job(lowering.name) as job:
-        applied = lowering.backend.apply(10)
+        applied = lowering.hold(10)
         assert (applied.share, applied.verified) == (100, False)
         assert processes.nice(job.pid) == 0
 
@@ -221,7 +228,7 @@ def test_a_job_of_another_user_is_refused_with_the_reason(stopping: Bench, monke
     """Nothing is written down for what is not done."""
     monkeypatch.setattr(processes, "may_suspend", lambda _: False)
     with background_job(stopping.name) as job:
-        applied = stopping.backend.apply(10)
+        applied = stopping.hold(10)
         assert applied == Applied(100, False, f"{stopping.name}: it belongs to another user")
         assert job.running
         assert stopping.steps == []
