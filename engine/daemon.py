@@ -192,6 +192,7 @@ def as_dict(snapshot: Snapshot) -> dict[str, object]:
         "at": round(snapshot.at, 3),
         "state": snapshot.state.value,
         "paused": snapshot.paused,
+        "paused_for": _rounded(snapshot.paused_for),
         "probability": round(snapshot.probability, 4),
         "threshold": snapshot.threshold,
         "f_c": _rounded(snapshot.f_c),

@@ -102,12 +102,26 @@ class ServerSlept:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The user asked for no help until further notice."""
+    """The user asked for no help for so many `seconds`, None: until further notice."""
+
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """The user asked for help again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareRequested:
+    """The user asked to prepare now, for so many `seconds`; None: INACTIVITY_TIMER. It teaches nothing."""
+
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequested:
+    """The user asked for the card to be given back now; the next guess waits for quiet, as after a false positive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +145,8 @@ MachineEvent = (
     | ServerSlept
     | Paused
     | Resumed
+    | PrepareRequested
+    | ReleaseRequested
     | SettingsChanged
     | Closing
 )
@@ -249,6 +265,7 @@ class Snapshot:
     at: float  # Unix seconds
     state: State
     paused: bool = False
+    paused_for: float | None = None  # seconds until it resumes by itself, None: not paused, or until resumed
     probability: float = 0.0
     threshold: float = 0.65
     f_c: float | None = None
@@ -257,6 +274,7 @@ class Snapshot:
     background_verified: bool | None = None
     backend: str = "null"
     background_detail: str = ""
+    refused: tuple[tuple[str, str], ...] = ()  # other ways to hold the job, each with why it does not fit
     server: ServerState = ServerState.UNKNOWN
     server_detail: str = ""
     unified_memory: str = "unknown"

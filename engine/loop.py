@@ -125,6 +125,8 @@ class Engine:
         self._moves = []
         self._count_late(now)
         self._take_inbox(now)
+        if self._machine.paused_until is not None and now >= self._machine.paused_until:
+            self._step(Resumed(), now)
         self._fused = self._fusion.step(now, self._senses.read())
         known = Tick(self._fused.probability, self._fused.evidence_at, self._fused.sensing)
         self._step(known, now)
@@ -269,6 +271,7 @@ class Engine:
             at=self._clock.wall(),
             state=machine.state,
             paused=machine.paused,
+            paused_for=None if machine.paused_until is None else max(0.0, machine.paused_until - now),
             probability=self._fusion.probability,
             threshold=machine.threshold,
             f_c=self._fused.f_c,
@@ -277,6 +280,7 @@ class Engine:
             background_verified=share.verified,
             backend=share.backend,
             background_detail=share.detail,
+            refused=share.refused,
             server=self._server_report.server,
             server_detail=self._server_report.detail,
             unified_memory=self._unified_memory,

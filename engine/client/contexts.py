@@ -9,13 +9,13 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from engine.client.view import Facts
+from engine.client.view import Facts, readable
 from engine.config.store import write_private
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ GROWN_TOKENS = 256
 GROWN_SHARE = 1.1
 USELESS_AFTER = 2  # restores in a row after which the next prompt re-used nothing
 
+Name = Annotated[str, msgspec.Meta(pattern=r"^zat-scs-[0-9a-f]{12}-[ab]\.bin$")]  # no other file is ever deleted
+
 
 class SavedContext(msgspec.Struct, frozen=True, kw_only=True):
     """One saved context, as the server confirmed it.
@@ -34,7 +36,7 @@ class SavedContext(msgspec.Struct, frozen=True, kw_only=True):
     taken, None where the file cannot be read from here; `saved_at` in Unix seconds.
     """
 
-    filename: str
+    filename: Name
     folder: str
     slot: int
     tokens: int
@@ -51,8 +53,17 @@ class SavedContext(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
 
 
-class _Index(msgspec.Struct, kw_only=True):
+class _Begun(msgspec.Struct, frozen=True):
+    """A file that was to be written, until it is known what became of it."""
+
+    filename: Name
+    folder: str
+    at: float
+
+
+class _Index(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     contexts: list[SavedContext] = []
+    begun: list[_Begun] = []
     useless: dict[str, int] = {}
     written_on: str = ""
     written: int = 0
@@ -72,19 +83,28 @@ class Contexts:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unwritable = False
         self._index = self._read()
 
     def best(self, facts: Facts, server: str) -> SavedContext | None:
         """Return the newest context of this server's model; whether it fits is another question."""
-        key = model_key(facts)
-        mine = [saved for saved in self._index.contexts if saved.model == key and saved.server == server]
-        return max(mine, key=lambda saved: saved.saved_at, default=None)
+        return next(iter(self._all_of(facts, server)), None)
+
+    def fitting(self, facts: Facts, server: str) -> tuple[SavedContext | None, str]:
+        """Return the newest context that fits, or None and why not."""
+        reasons = []
+        for saved in self._all_of(facts, server):
+            reason = misfit(saved, facts)
+            if reason is None:
+                return saved, ""
+            reasons.append(reason)
+        return None, f"the saved context does not fit: {reasons[0]}" if reasons else "nothing was saved yet"
 
     def next_name(self, facts: Facts, server: str) -> str:
-        """Return the name to save under: never the newest one's, so that a good one always remains."""
+        """Return the name to save under: never that of the newest that fits, so that a good one always remains."""
         stem = f"zat-scs-{hashlib.blake2b(f'{server} {model_key(facts)}'.encode(), digest_size=6).hexdigest()}"
-        newest = self.best(facts, server)
-        return f"{stem}-b.bin" if newest is not None and newest.filename == f"{stem}-a.bin" else f"{stem}-a.bin"
+        good, _ = self.fitting(facts, server)
+        return f"{stem}-b.bin" if good is not None and good.filename == f"{stem}-a.bin" else f"{stem}-a.bin"
 
     def worth_saving(self, last: SavedContext | None, tokens: int, before: int | None) -> bool:
         """Tell whether a slot that holds `tokens` now, and held `before` a turn ago, is worth writing.
@@ -102,15 +122,15 @@ class Contexts:
         written = self._index.written if self._index.written_on == _day(wall) else 0
         return written + size <= DAILY_BYTES
 
-    def begin(self, filename: str, folder: str) -> None:
+    def begin(self, filename: str, folder: str, wall: float) -> None:
         """Forget a name before its file is overwritten: if that fails half-way, nobody may trust the file."""
-        kept = [saved for saved in self._index.contexts if (saved.filename, saved.folder) != (filename, folder)]
-        if len(kept) != len(self._index.contexts):
-            self._index.contexts = kept
-            self._write()
+        self._forget_name(filename, folder)
+        self._index.begun.append(_Begun(filename, folder, wall))
+        self._write()
 
     def add(self, saved: SavedContext) -> None:
         """Take in a context that the server has written."""
+        self._forget_name(saved.filename, saved.folder)
         day = _day(saved.saved_at)
         if self._index.written_on != day:
             self._index.written_on, self._index.written = day, 0
@@ -118,18 +138,34 @@ class Contexts:
         self._index.contexts.append(saved)
         self._write()
 
+    def discard(self, filename: str, folder: str) -> None:
+        """Forget what was begun and is of no use, and delete its file."""
+        self._forget_name(filename, folder)
+        _delete(filename, folder)
+        self._write()
+
     def drop(self, saved: SavedContext) -> None:
         """Forget a context that turned out not to be usable, and delete its file."""
-        self._remove([saved])
+        self.discard(saved.filename, saved.folder)
 
     def expire(self, before: float) -> int:
         """Delete the contexts saved before this Unix time; return how many."""
-        return self._remove([saved for saved in self._index.contexts if saved.saved_at < before])
+        old = [(saved.filename, saved.folder) for saved in self._index.contexts if saved.saved_at < before]
+        unfinished = [(begun.filename, begun.folder) for begun in self._index.begun if begun.at < before]
+        for filename, folder in (*old, *unfinished):
+            self.discard(filename, folder)
+        return len(old)
 
     def forget(self) -> tuple[int, tuple[str, ...]]:
         """Delete all; return how many, and the files that could not be deleted from here."""
         everything = list(self._index.contexts)
-        left = tuple(str(Path(saved.folder, saved.filename)) for saved in everything if not _delete(saved))
+        left = tuple(
+            str(Path(saved.folder, saved.filename))
+            for saved in everything
+            if not _delete(saved.filename, saved.folder, known=saved.stamp is not None)
+        )
+        for begun in self._index.begun:
+            _delete(begun.filename, begun.folder)
         self._index = _Index(written_on=self._index.written_on, written=self._index.written)
         self._write()
         return len(everything) - len(left), left
@@ -147,29 +183,36 @@ class Contexts:
         """Tell whether restoring has ended for this model and build, since it gained nothing."""
         return self._index.useless.get(_useless_key(facts), 0) >= USELESS_AFTER
 
-    def _remove(self, gone: Iterable[SavedContext]) -> int:
-        gone = list(gone)
-        if gone:
-            for saved in gone:
-                _delete(saved)
-            self._index.contexts = [saved for saved in self._index.contexts if saved not in gone]
-            self._write()
-        return len(gone)
+    def _all_of(self, facts: Facts, server: str) -> list[SavedContext]:
+        """Return the contexts of this server's model, newest first."""
+        key = model_key(facts)
+        mine = [saved for saved in self._index.contexts if saved.model == key and saved.server == server]
+        return sorted(mine, key=lambda saved: saved.saved_at, reverse=True)
+
+    def _forget_name(self, filename: str, folder: str) -> None:
+        name, index = (filename, folder), self._index
+        index.contexts = [saved for saved in index.contexts if (saved.filename, saved.folder) != name]
+        index.begun = [begun for begun in index.begun if (begun.filename, begun.folder) != name]
 
     def _read(self) -> _Index:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Index)
+            if self._path.is_file() or not self._path.exists():
+                return msgspec.json.decode(self._path.read_bytes(), type=_Index)
+            reason = "it is no file"  # a pipe would never end
         except FileNotFoundError:
             return _Index()
-        except (OSError, msgspec.MsgspecError) as error:
-            log.warning("%s cannot be read, so no saved context is known: %s", self._path, error)
-            return _Index()
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            reason = str(error)
+        log.warning("%s cannot be read, so no saved context is known: %s", self._path, reason)
+        return _Index()
 
     def _write(self) -> None:
         try:
             write_private(self._path, msgspec.json.encode(self._index))
         except OSError as error:
-            log.warning("%s cannot be written; contexts saved now are forgotten at the end: %s", self._path, error)
+            if not self._unwritable:
+                log.warning("%s cannot be written; contexts saved now are forgotten at the end: %s", self._path, error)
+            self._unwritable = True
 
 
 def misfit(saved: SavedContext, facts: Facts) -> str | None:
@@ -186,7 +229,9 @@ def misfit(saved: SavedContext, facts: Facts) -> str | None:
 
 
 def _damage(saved: SavedContext) -> str | None:
-    path = Path(saved.folder, saved.filename)
+    path = readable(saved.folder, saved.filename)
+    if path is None:
+        return None
     try:
         status = path.stat()
         if status.st_size != saved.size:
@@ -234,15 +279,17 @@ def _stamp(status: os.stat_result) -> tuple[int, int]:
     return status.st_ino, status.st_mtime_ns
 
 
-def _delete(saved: SavedContext) -> bool:
-    path = Path(saved.folder, saved.filename)
+def _delete(filename: str, folder: str, *, known: bool = True) -> bool:
+    """Delete a slot file; return whether it is gone. `known`: it was seen from here, so that absence means gone."""
+    path = readable(folder, filename)
     try:
-        path.unlink()
+        if path is not None:
+            path.unlink()
     except FileNotFoundError:
-        return saved.stamp is not None  # one we never could see lies on another machine
+        return known  # one that we never could see lies on another machine
     except OSError:
         return False
-    return True
+    return path is not None
 
 
 def _useless_key(facts: Facts) -> str:

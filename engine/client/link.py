@@ -18,7 +18,7 @@ class ServerLink:
     def __init__(self, settings: Settings, index: Path, clock: Clock, post: Callable[[Event], None]) -> None:
         view = View()
         self._prefetcher = Prefetcher(settings, view, Contexts(index), clock, post)
-        self._watcher = Watcher(settings, view, clock, post, self._prefetcher.noticed)
+        self._watcher = Watcher(settings, view, clock, post, self._prefetcher)
         self.prepare = self._prefetcher.prepare
         self.cancel = self._prefetcher.cancel
         self.keep = self._prefetcher.keep
@@ -32,5 +32,5 @@ class ServerLink:
 
     def close(self, timeout: float) -> None:
         """Stop both threads."""
-        self._watcher.close(timeout)
-        self._prefetcher.close(timeout)
+        self._watcher.close(timeout / 2)
+        self._prefetcher.close(timeout / 2)

@@ -9,8 +9,7 @@ from dataclasses import replace
 from engine.client.contexts import Contexts
 from engine.client.keeper import Keeper
 from engine.client.restorer import Restorer
-from engine.client.view import View
-from engine.client.watcher import Reuse
+from engine.client.view import Reuse, View
 from engine.client.workbench import Workbench
 from engine.clock import Clock
 from engine.config.settings import Settings
@@ -33,13 +32,15 @@ class Prefetcher:
         self._view = view
         self._clock = clock
         self._ended = threading.Event()
-        self._bench = Workbench(settings, view, contexts, clock, post, wait=self._ended.wait)
+        self._bench = Workbench(settings, view, contexts, clock, post)
         self._restorer = Restorer(self._bench)
         self._keeper = Keeper(self._bench)
         self._wake = threading.Condition()
         self._noticed: deque[Reuse | None] = deque()
         self._prepare_at: float | None = None
         self._keep_at: float | None = None
+        self._put_off = False  # a save that waits until the preparation is over
+        self._stranded = False
         self._expire_at = clock.now()
         self._tries = 0
         self._thread = threading.Thread(target=self._run, name="context", daemon=True)
@@ -51,18 +52,33 @@ class Prefetcher:
     def prepare(self) -> None:
         """Wake the server and restore its context, if that is needed and safe."""
         with self._wake:
-            self._prepare_at, self._tries, self._keep_at = self._clock.now(), 0, None
+            self._prepare_at, self._tries = self._clock.now(), 0
+            self._put_off = self._put_off or self._keep_at is not None
+            self._keep_at = None  # a prompt may come any moment, and must not wait for a save
             self._wake.notify()
 
     def cancel(self) -> None:
         """Drop what is queued, and retries; a call already sent is left alone."""
         with self._wake:
             self._prepare_at, self._tries = None, len(RETRIES)
+            if self._put_off:
+                self._keep_at, self._put_off = self._clock.now() + REST, False
+                self._wake.notify()
 
     def keep(self) -> None:
         """Save the context once its slot has rested."""
         with self._wake:
-            self._keep_at = self._clock.now() + REST
+            self._keep_at, self._put_off = self._clock.now() + REST, False
+            self._wake.notify()
+
+    def take_back(self) -> None:
+        """Hang up on a slot action that stands in a prompt's way."""
+        self._bench.take_back()
+
+    def free(self) -> None:
+        """Start a prompt that waits beside idle slots behind an action of ours."""
+        with self._wake:
+            self._stranded = True
             self._wake.notify()
 
     def noticed(self, reuse: Reuse | None) -> None:
@@ -81,9 +97,10 @@ class Prefetcher:
         with self._wake:
             self._ended.set()
             self._wake.notify()
-        self._bench.server.abort()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+        until = self._clock.now() + timeout
+        while self._thread.is_alive() and self._clock.now() < until:
+            self._bench.server.abort()  # again and again: one job may ask more than once
+            self._thread.join(0.02)
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -97,9 +114,12 @@ class Prefetcher:
         with self._wake:
             now = self._clock.now()
             due = min(at for at in (self._prepare_at, self._keep_at, self._expire_at) if at is not None)
-            if not self._noticed and due > now and not self._ended.is_set():
+            if not (self._noticed or self._stranded or self._ended.is_set()) and due > now:
                 self._wake.wait(due - now)
                 return None
+            if self._stranded:
+                self._stranded = False
+                return self._bench.free_stranded
             if self._noticed:
                 reuse = self._noticed.popleft()
                 return lambda: self._restorer.judge(reuse)

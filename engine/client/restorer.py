@@ -2,17 +2,17 @@
 
 import logging
 
-from engine.client.answers import Kind
-from engine.client.contexts import SavedContext, misfit
-from engine.client.view import Facts
-from engine.client.watcher import Reuse
+from engine.client.answers import Kind, Slot
+from engine.client.contexts import SavedContext
+from engine.client.view import Facts, Reuse
 from engine.client.workbench import Workbench
-from engine.errors import ServerLoading, ServerRefused, ServerTimeout
+from engine.errors import ServerError, ServerLoading, ServerRefused, ServerTimeout
 from engine.events import ContextState
 
 log = logging.getLogger(__name__)
 
 WAKE_TIMEOUT = 300.0  # s to load a model and restore
+SAME = 0.9  # a prompt this long, compared with what was restored, may be its continuation; a shorter one is not
 
 
 class Restorer:
@@ -20,17 +20,17 @@ class Restorer:
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
-        self._final: tuple[Facts, str] | None = None  # this start of the server is asked no more, and why
+        self._final: tuple[int, str] | None = None  # this start of the server is asked no more, and why
         self._in_slot: SavedContext | None = None  # put there by us; a fresh server does not show it
         self._proving = False  # the next prompt tells whether the restore was of use
 
     def prepare(self, facts: Facts) -> None:
-        """Wake and restore once. Raises ServerUnreachable and ServerLoading, after which it may be tried again."""
-        if facts.kind not in (Kind.LLAMA_SERVER, Kind.ROUTER):
+        """Wake and restore once. Raises ServerError; ServerUnreachable and ServerLoading may be tried again."""
+        if not facts.is_llama:
             return
         if facts.kind is Kind.ROUTER and facts.model is None:
             self._bench.tell(ContextState.NONE, None, "no model is loaded, and none is loaded unasked")
-        elif self._bench.view.sleeping:
+        elif self._asleep(facts):
             self._wake(facts)
         else:
             self._restore_if_lost(facts)
@@ -43,7 +43,7 @@ class Restorer:
             self._tell_lost(facts, view.loss)
         if reuse is None or facts is None:
             return
-        if self._proving and self._in_slot is not None and reuse.cached + reuse.computed > 1:
+        if self._proving and self._in_slot is not None:
             self._prove(facts, self._in_slot, reuse)
         self._proving = False
 
@@ -54,26 +54,32 @@ class Restorer:
             return None, "KEEP_CONTEXT is off"
         if not facts.save_path:
             return None, "start the server with --slot-save-path FOLDER to keep its context"
-        if self._final is not None and self._final[0] == facts:
+        if self._final is not None and self._final[0] == bench.view.starts:
             return None, self._final[1]
         if bench.contexts.useless(facts):
             return None, "this model re-uses nothing after a restore, so none is tried"
-        saved = bench.contexts.best(facts, bench.settings.server_url)
-        if saved is None:
-            return None, "nothing was saved yet"
-        reason = misfit(saved, facts)
-        return (None, f"the saved context does not fit: {reason}") if reason else (saved, "")
+        return bench.contexts.fitting(facts, bench.settings.server_url)
+
+    def _asleep(self, facts: Facts) -> bool:
+        """Tell whether it sleeps at this moment: the watcher asks for this only now and then."""
+        if facts.kind is Kind.ROUTER or not facts.can_sleep:
+            return self._bench.view.sleeping
+        return self._bench.server.props().is_sleeping
 
     def _wake(self, facts: Facts) -> None:
         """Wake a sleeping server. The restore itself does it; asking for its slots first would only take longer."""
         bench = self._bench
         saved, reason = self.candidate(facts)
         bench.view.waking = True
-        if saved is not None:
-            self._restore(facts, saved, self._slot_for(facts, saved), WAKE_TIMEOUT)
-        else:
-            bench.tell(ContextState.NONE, None, f"woken without a context: {reason}")
-            bench.server.slots(facts.model, timeout=WAKE_TIMEOUT)
+        try:
+            if saved is not None:
+                self._restore(facts, saved, self._slot_for(facts, saved), WAKE_TIMEOUT)
+            else:
+                bench.tell(ContextState.NONE, None, f"woken without a context: {reason}")
+                bench.server.slots(facts.model, timeout=WAKE_TIMEOUT)
+        except ServerError:
+            bench.view.waking = False  # it may sleep on, and be woken by a prompt
+            raise
 
     def _restore_if_lost(self, facts: Facts) -> None:
         bench = self._bench
@@ -82,21 +88,35 @@ class Restorer:
             if bench.view.loss is not None:
                 bench.tell(ContextState.USELESS if bench.contexts.useless(facts) else ContextState.NONE, None, reason)
             return
-        if saved == self._in_slot:
-            return
         number = self._slot_for(facts, saved)
-        if facts.has_slots:
-            slot = next((slot for slot in bench.server.slots(facts.model) if slot.id == number), None)
-            if slot is None or slot.is_processing:
-                return
-            if (slot.n_prompt_tokens or 0) >= saved.tokens:
-                bench.view.loss = None
-                bench.tell(ContextState.WARM, slot.n_prompt_tokens)
-                return
-        elif bench.view.loss is None:
-            return
-        if not bench.view.busy:
+        slots = bench.server.slots(facts.model) if facts.has_slots else ()
+        held = [slot.n_prompt_tokens or 0 for slot in slots]
+        if any(tokens >= saved.tokens for tokens in held):
+            bench.view.loss = None
+            bench.tell(ContextState.WARM, max(held))
+        elif self._lost(saved, slots, number) and self._rests(facts, slots):
             self._restore(facts, saved, number, bench.patience(saved.size))
+
+    def _lost(self, saved: SavedContext, slots: tuple[Slot, ...], number: int) -> bool:
+        """Tell whether the context was seen to be gone, and not only that another conversation has begun.
+
+        An empty slot beside others means nothing: the server may have moved what it held into its memory.
+        """
+        slot = next((slot for slot in slots if slot.id == number), None)
+        if saved == self._in_slot and (slot is None or slot.n_prompt_tokens is None):
+            return False  # a slot does not show what it was given before its first prompt
+        return self._bench.view.loss is not None or (len(slots) == 1 and not slots[0].n_prompt_tokens)
+
+    def _rests(self, facts: Facts, slots: tuple[Slot, ...]) -> bool:
+        """Tell whether the server does nothing at this very moment, as far as it can be asked; if not, no."""
+        if self._bench.view.busy:
+            return False
+        if slots:
+            return not any(slot.is_processing for slot in slots)
+        if not facts.has_metrics:
+            return False
+        metrics = self._bench.server.metrics(facts.model)
+        return metrics.processing == 0 and not metrics.deferred
 
     def _slot_for(self, facts: Facts, saved: SavedContext) -> int:
         """Return the slot to fill; ids wrap on the server, so one beyond its count is never sent."""
@@ -105,32 +125,34 @@ class Restorer:
         return wanted if facts.total_slots is None or wanted < facts.total_slots else 0
 
     def _restore(self, facts: Facts, saved: SavedContext, slot: int, timeout: float) -> None:
-        bench = self._bench
+        bench, loss = self._bench, self._bench.view.loss
         bench.tell(ContextState.RESTORING, saved.tokens)
         try:
             answer = bench.act(
-                facts,
+                slot,
                 saved.size,
                 lambda: bench.server.restore(slot, saved.filename, facts.model, timeout=timeout),
             )
         except ServerLoading:
             raise
         except ServerRefused as error:
-            self._refused(facts, saved, error)
-        except ServerTimeout:
-            log.warning("restoring %d tokens had no answer within %.1f s", saved.tokens, timeout)
+            self._refused(saved, error)
+        except ServerTimeout as error:
+            log.warning("what became of restoring %d tokens is unknown: %s", saved.tokens, error)
             bench.tell(ContextState.SAVED, saved.tokens, "no answer to the restore: what the slot holds is unknown")
         else:
             bench.learn_speed(answer.n_read, answer.restore_ms)
-            bench.view.loss = None
+            if bench.view.loss is loss:  # else it was lost again meanwhile
+                bench.view.loss = None
             self._in_slot, self._proving = saved, True
             log.info("restored %d tokens in %.0f ms", answer.n_restored, answer.restore_ms)
             bench.tell(ContextState.RESTORED, answer.n_restored)
 
-    def _refused(self, facts: Facts, saved: SavedContext, error: ServerRefused) -> None:
-        """Ask this start of the server no more: a refused restore leaves the slot empty."""
+    def _refused(self, saved: SavedContext, error: ServerRefused) -> None:
+        """Ask this start of the server no more, if it is final: a refused restore leaves the slot empty."""
         reason = f"the server refused to restore it: {error.message}"
-        self._final = (facts, reason)
+        if error.status < 500 or error.status == 501:
+            self._final = (self._bench.view.starts, reason)
         if error.status == 400:
             self._bench.contexts.drop(saved)
         log.warning("restoring %d tokens was refused: %s", saved.tokens, error)
@@ -145,8 +167,10 @@ class Restorer:
 
     def _prove(self, facts: Facts, saved: SavedContext, reuse: Reuse) -> None:
         """Book what the first prompt after a restore re-used: that alone proves it."""
-        useful = reuse.cached > 0
         log.info("the prompt re-used %d tokens and computed %d", reuse.cached, reuse.computed)
+        useful = reuse.cached > 0
+        if not useful and reuse.computed < SAME * saved.tokens:
+            return  # another conversation: it says nothing about this one
         if self._bench.contexts.judge(facts, useful=useful):
             self._bench.say_once("restoring has ended for this model and build: its prompts re-use nothing after it")
         if not useful:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from engine.client.answers import SENTENCES, Kind
 from engine.processes import ProcessId
@@ -109,4 +110,19 @@ class View:
     own_actions: int = 0  # slot actions of ours in flight
     own_requests: int = 0  # completions of ours since the start of the program
     in_doubt: bool = False  # a slot action of ours waited, or its end is unknown: a prompt may be stranded behind it
-    quiet_until: float = float("-inf")  # monotonic; the server forgets a call only after a second without such questions
+    quiet_until: float = float(
+        "-inf"
+    )  # monotonic; the server forgets a call only after a second without such questions
+
+
+class Helper(Protocol):
+    """Who acts on the server, as the watcher sees it. No method blocks."""
+
+    def noticed(self, reuse: Reuse | None) -> None:
+        """Something of the context changed; `reuse`: what the last prompts took from the cache."""
+
+    def take_back(self) -> None:
+        """Hang up on a slot action of ours that stands in a prompt's way."""
+
+    def free(self) -> None:
+        """Start a prompt that waits beside idle slots, behind an action of ours."""

@@ -6,10 +6,9 @@ Whatever client the user has, this is how a prompt's arrival is seen. It never w
 import logging
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from engine.client.observer import LOST_BUSY, Look, Observer
-from engine.client.view import Facts, Reuse, View
+from engine.client.view import Facts, Helper, Reuse, View
 from engine.clock import Clock
 from engine.config.settings import Settings
 from engine.events import (
@@ -30,7 +29,7 @@ SECOND_LOOK = 0.1  # s after a first refusal
 WAKE_GRACE = 3.0  # s; a wake that is not ours counts as a prompt until it shows nothing for this long
 STALE = 3.0  # s; a counter that moved since an older look moved at an unknown time: no prompt is made of it
 STRANDED_LOOKS = 3  # in a row that show a prompt waiting beside idle slots
-IDLE_HZ, ALERT_HZ, WORKING_HZ = 1.0, 10.0, 20.0
+IDLE_HZ, ALERT_HZ = 1.0, 10.0
 
 
 class Interpreter:
@@ -196,19 +195,6 @@ class Interpreter:
             return False
         self._waiting = 0
         return True
-
-
-class Helper(Protocol):
-    """Who acts on the server, as the watcher sees it. No method blocks."""
-
-    def noticed(self, reuse: Reuse | None) -> None:
-        """Something of the context changed; `reuse`: what the last prompts took from the cache."""
-
-    def take_back(self) -> None:
-        """A slot action of ours stands in a prompt's way."""
-
-    def free(self) -> None:
-        """A prompt waits beside idle slots, behind an action of ours."""
 
 
 class Watcher:

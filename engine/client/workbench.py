@@ -6,34 +6,27 @@ from typing import TypeVar
 
 from engine.client.api import LlamaServer
 from engine.client.contexts import Contexts
-from engine.client.view import Facts, View
+from engine.client.view import View
 from engine.clock import Clock
 from engine.config.settings import Settings
-from engine.errors import ServerError, ServerRefused
+from engine.errors import ServerRefused, ServerTimeout, ServerUnreachable
 from engine.events import ContextReport, ContextState, Event
 
 log = logging.getLogger(__name__)
 
 SLACK = 1.0  # s over what an action should take: a deferred one is dropped soon
 SLOWEST_DISK = 100e6  # bytes/s assumed before the first own measurement
-STRANDED_LOOKS = 3  # looks in a row that show a prompt waiting beside idle slots
-LOOK_EVERY = 0.1  # s
+QUIET = 1.5  # s; the server looks for clients that hung up only after a second without results for anybody
+UNSTRAND_TIMEOUT = 5.0  # s
 
 _T = TypeVar("_T")
 
 
 class Workbench:
-    """Belongs to the prefetcher's thread. `wait(seconds)` returns early when the program ends."""
+    """Belongs to the prefetcher's thread, but for take_back()."""
 
     def __init__(
-        self,
-        settings: Settings,
-        view: View,
-        contexts: Contexts,
-        clock: Clock,
-        post: Callable[[Event], None],
-        *,
-        wait: Callable[[float], object],
+        self, settings: Settings, view: View, contexts: Contexts, clock: Clock, post: Callable[[Event], None]
     ) -> None:
         self.settings = settings
         self.server = LlamaServer(settings.server_url, settings.api_key)
@@ -41,26 +34,58 @@ class Workbench:
         self.contexts = contexts
         self.clock = clock
         self._post = post
-        self._wait = wait
         self._report: ContextReport | None = None
         self._said: set[str] = set()
         self._speed = SLOWEST_DISK
+        self._taken_back = False
+        self._slot = 0  # the one acted on last
 
     def patience(self, size: int) -> float:
         """Return how long an action on so many bytes may take before it is dropped, in seconds."""
         return 2 * size / self._speed + SLACK
 
-    def act(self, facts: Facts, size: int, action: Callable[[], _T]) -> _T:
-        """Do a slot action. One that took long may have been deferred, with a prompt stranded behind it: look."""
-        started = self.clock.now()
-        self.view.own_actions += 1
+    def act(self, slot: int, size: int, action: Callable[[], _T]) -> _T:
+        """Do a slot action; a server that got busy meanwhile makes it wait, with the user's prompts behind it.
+
+        llama.cpp takes one waiting task from its queue per slot that comes free, and a slot action frees none: the
+        prompt behind it is stranded until any other request ends. So what took long leaves a doubt, on which the
+        watcher looks for such a prompt. Raises ServerTimeout, outcome unknown, when the action was taken back.
+        """
+        view, started = self.view, self.clock.now()
+        self._slot, self._taken_back, answered = slot, False, False
+        view.own_actions += 1
         try:
-            return action()
+            answer = action()
+            answered = True
+        except ServerRefused:
+            answered = True
+            raise
+        except ServerUnreachable as error:
+            if self._taken_back:
+                raise ServerTimeout("taken back, since a prompt came first") from error
+            raise
         finally:
-            took = self.clock.now() - started
-            self.view.own_actions -= 1
-            if took > SLACK / 2 + size / self._speed:
-                self._free_stranded(facts)
+            if not answered:
+                view.quiet_until = self.clock.now() + QUIET
+            if not answered or self.clock.now() - started > SLACK / 2 + size / self._speed:
+                view.in_doubt = True
+            view.own_actions -= 1
+        return answer
+
+    def take_back(self) -> None:
+        """Hang up on the action in flight, from another thread: it waits behind a prompt, or stands before one."""
+        if self.view.own_actions and not self._taken_back:
+            self._taken_back = True
+            self.server.abort()
+
+    def free_stranded(self) -> None:
+        """Start the prompt that waits behind our last action though its slot is idle. Raises ServerError."""
+        facts = self.view.facts
+        if facts is None or facts.n_ctx is None:
+            return
+        log.info("a prompt may wait beside an idle slot; it is started now")
+        self.view.own_requests += 1
+        self.server.unstrand(facts.n_ctx, self._slot, facts.model, timeout=UNSTRAND_TIMEOUT)
 
     def learn_speed(self, size: int, milliseconds: float) -> None:
         """Take note of how fast the server's disk is; small files say nothing."""
@@ -79,25 +104,3 @@ class Workbench:
         if sentence not in self._said:
             self._said.add(sentence)
             log.warning("%s", sentence)
-
-    def _free_stranded(self, facts: Facts) -> None:
-        """Start a prompt that the server forgot behind a slot action.
-
-        llama.cpp takes one waiting task from its queue per slot that comes free, and a slot action frees none: the
-        prompt behind it waits until any other request ends. So one token is asked for.
-        """
-        if not facts.has_metrics:
-            return
-        try:
-            for _ in range(STRANDED_LOOKS):
-                metrics = self.server.metrics(facts.model)
-                if metrics.processing != 0 or not metrics.deferred:
-                    return
-                self._wait(LOOK_EVERY)
-            log.warning("a prompt was left waiting beside an idle slot; it is started now")
-            self.view.own_requests += 1
-            self.server.complete(" ", 1, model=facts.model, timeout=60.0)
-        except ServerRefused as error:
-            self.say_once(f"a waiting prompt could not be started: {error}")
-        except ServerError as error:
-            log.info("a waiting prompt could not be looked after: %s", error)

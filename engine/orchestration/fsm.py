@@ -4,8 +4,6 @@ Pure: `step(machine, event, now, settings)` returns the next machine and its eff
 nothing. The law is the table LAW; what a state neither lists there nor in IGNORED raises MachineError.
 """
 
-import enum
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from engine.config.settings import Settings
@@ -20,8 +18,10 @@ from engine.events import (
     Moved,
     Paused,
     PrepareContext,
+    PrepareRequested,
     PromptArrived,
     PromptFinished,
+    ReleaseRequested,
     ResetProbability,
     Resumed,
     ServerBack,
@@ -34,108 +34,23 @@ from engine.events import (
     Tuned,
     Why,
 )
-
-HOLD = 30.0  # s without evidence after a false positive before the next guess
-HOLD_KNOWN_WINDOW = 3.0  # s, where a window that prompts come from is in front
-ATTENDED = 60.0  # s; evidence this young means that a person sits there
-AFTER_REPLY = 3.0  # s; a prompt sooner after a reply is a program's: a title, a tag, an agent's next step
+from engine.orchestration.machine import (
+    ALL_DONE,
+    ALWAYS,
+    ASKED,
+    ASKED_AND_EXPIRED,
+    ATTENDED_PROMPT,
+    BUSY,
+    CROSSED,
+    EXPIRED,
+    NOT_PAUSED,
+    RECENT,
+    Booking,
+    Guard,
+    Machine,
+)
 
 COLD_IDLE, SPECULATIVE_PREPARED, ACTIVE_INFERENCE, DEGRADED = State
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Everything the machine remembers. Times are monotonic seconds."""
-
-    threshold: float
-    state: State = State.COLD_IDLE
-    entered: float = 0.0
-    paused: bool = False
-    outstanding: int = 0  # prompts without a reply
-    evidence_at: float | None = None
-    sensing: bool = False
-    known_window: bool = False
-    quiet_from: float | None = None  # set by a false positive: holding until it was quiet for long enough
-    replied_at: float | None = None
-    prepared_again: bool = False  # the server fell asleep while prepared and was woken once more
-    row: int = 0  # false positives in a row
-    hits: int = 0
-    false_positives: int = 0
-    false_negatives: int = 0
-
-    def last_evidence(self, since: float) -> float:
-        """Return the later of `since` and the last evidence."""
-        return since if self.evidence_at is None else max(since, self.evidence_at)
-
-    def holding(self, now: float) -> bool:
-        """Tell whether it still waits for quiet after a false positive."""
-        if self.quiet_from is None:
-            return False
-        return now - self.last_evidence(self.quiet_from) < (HOLD_KNOWN_WINDOW if self.known_window else HOLD)
-
-    def deadline(self, settings: Settings) -> float | None:
-        """Return when a preparation without a prompt ends; None while nothing is prepared."""
-        if self.state is not SPECULATIVE_PREPARED:
-            return None
-        start = self.entered if settings.timer_from == "entry" else self.last_evidence(self.entered)
-        return start + settings.inactivity_timer
-
-
-class Booking(enum.Enum):
-    """What a transition says about the guess before it."""
-
-    HIT = "hit"
-    FALSE_POSITIVE = "false positive"
-    FALSE_NEGATIVE = "false negative"
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A condition with its words for people."""
-
-    words: str
-    test: Callable[[Machine, MachineEvent, float, Settings], bool]
-
-
-def _crossed(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
-    del settings
-    above = isinstance(event, Tick) and event.probability >= machine.threshold
-    return above and not machine.paused and not machine.holding(now)
-
-
-def _expired(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
-    del event
-    deadline = machine.deadline(settings)
-    return deadline is not None and now >= deadline
-
-
-def _attended(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
-    del settings
-    return (
-        isinstance(event, PromptArrived)
-        and machine.sensing
-        and not machine.paused
-        and not machine.holding(now)
-        and machine.evidence_at is not None
-        and now - machine.evidence_at <= ATTENDED
-        and (machine.replied_at is None or now - machine.replied_at > AFTER_REPLY)
-    )
-
-
-def _recent(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
-    del event
-    fresh = machine.evidence_at is not None and now - machine.evidence_at < settings.inactivity_timer
-    return fresh and not machine.prepared_again
-
-
-ALWAYS = Guard("", lambda *_: True)
-CROSSED = Guard("P ≥ threshold, not holding, not paused", _crossed)
-EXPIRED = Guard("INACTIVITY_TIMER over (counted as TIMER_FROM says)", _expired)
-ATTENDED_PROMPT = Guard("attended", _attended)
-RECENT = Guard("evidence younger than INACTIVITY_TIMER, first time", _recent)
-NOT_PAUSED = Guard("not paused", lambda machine, *_: not machine.paused)
-BUSY = Guard("prompts in work, not paused", lambda machine, *_: machine.outstanding > 0 and not machine.paused)
-ALL_DONE = Guard("as many replies as prompts", lambda machine, *_: machine.outstanding == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,19 +74,24 @@ _SERVE: tuple[Effect, ...] = (CancelPreparation(), SetShare(0))
 # The first row that fits is taken.
 LAW: tuple[Rule, ...] = (
     Rule(COLD_IDLE, Tick, CROSSED, SPECULATIVE_PREPARED, _PREPARE, Why.THRESHOLD),
+    Rule(COLD_IDLE, PrepareRequested, NOT_PAUSED, SPECULATIVE_PREPARED, _PREPARE, Why.THRESHOLD),
     Rule(COLD_IDLE, PromptArrived, ATTENDED_PROMPT, ACTIVE_INFERENCE, _SERVE, Why.PROMPT, Booking.FALSE_NEGATIVE),
     Rule(COLD_IDLE, PromptArrived, NOT_PAUSED, ACTIVE_INFERENCE, _SERVE, Why.PROMPT),
     Rule(COLD_IDLE, ServerBack, BUSY, ACTIVE_INFERENCE, _SERVE, Why.SERVER_BACK),
     Rule(COLD_IDLE, ServerLost, ALWAYS, DEGRADED, _GIVE_BACK, Why.SERVER_LOST),
     Rule(COLD_IDLE, Paused, ALWAYS, COLD_IDLE, _FORGET),
     Rule(COLD_IDLE, Resumed, BUSY, ACTIVE_INFERENCE, _SERVE, Why.PROMPT),
+    Rule(COLD_IDLE, ReleaseRequested, ALWAYS, COLD_IDLE, _FORGET),
     Rule(COLD_IDLE, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK),
+    Rule(SPECULATIVE_PREPARED, PromptArrived, ASKED, ACTIVE_INFERENCE, _SERVE, Why.PROMPT),
     Rule(SPECULATIVE_PREPARED, PromptArrived, ALWAYS, ACTIVE_INFERENCE, _SERVE, Why.PROMPT, Booking.HIT),
+    Rule(SPECULATIVE_PREPARED, Tick, ASKED_AND_EXPIRED, COLD_IDLE, _FORGET, Why.TIMEOUT),
     Rule(SPECULATIVE_PREPARED, Tick, EXPIRED, COLD_IDLE, _FORGET, Why.TIMEOUT, Booking.FALSE_POSITIVE),
     Rule(SPECULATIVE_PREPARED, ServerSlept, RECENT, SPECULATIVE_PREPARED, (PrepareContext(),)),
     Rule(SPECULATIVE_PREPARED, ServerBack, BUSY, ACTIVE_INFERENCE, _SERVE, Why.SERVER_BACK),
     Rule(SPECULATIVE_PREPARED, ServerLost, ALWAYS, DEGRADED, _GIVE_BACK, Why.SERVER_LOST),
     Rule(SPECULATIVE_PREPARED, Paused, ALWAYS, COLD_IDLE, _FORGET, Why.PAUSED),
+    Rule(SPECULATIVE_PREPARED, ReleaseRequested, ALWAYS, COLD_IDLE, _FORGET, Why.PAUSED),
     Rule(SPECULATIVE_PREPARED, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK, Why.CLOSING),
     Rule(
         ACTIVE_INFERENCE,
@@ -184,20 +104,22 @@ LAW: tuple[Rule, ...] = (
     Rule(ACTIVE_INFERENCE, ServerBack, ALL_DONE, COLD_IDLE, _FORGET, Why.SERVER_BACK),
     Rule(ACTIVE_INFERENCE, ServerLost, ALWAYS, DEGRADED, _GIVE_BACK, Why.SERVER_LOST),
     Rule(ACTIVE_INFERENCE, Paused, ALWAYS, COLD_IDLE, _FORGET, Why.PAUSED),
+    Rule(ACTIVE_INFERENCE, ReleaseRequested, ALWAYS, COLD_IDLE, _FORGET, Why.PAUSED),
     Rule(ACTIVE_INFERENCE, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK, Why.CLOSING),
     Rule(DEGRADED, ServerBack, BUSY, ACTIVE_INFERENCE, (SetShare(0),), Why.SERVER_BACK),
     Rule(DEGRADED, ServerBack, ALWAYS, COLD_IDLE, (), Why.SERVER_BACK),
     Rule(DEGRADED, Paused, ALWAYS, DEGRADED, _FORGET),
+    Rule(DEGRADED, ReleaseRequested, ALWAYS, DEGRADED, _GIVE_BACK),
     Rule(DEGRADED, Closing, ALWAYS, COLD_IDLE, _GIVE_BACK, Why.CLOSING),
 )
 
 # Where no row fits, these are taken note of (counts, evidence, settings) and change nothing else.
 _NOTED: frozenset[type] = frozenset({Tick, PromptFinished, ServerSlept, Resumed, SettingsChanged})
 IGNORED: dict[State, frozenset[type]] = {
-    COLD_IDLE: _NOTED | {PromptArrived, ServerBack},
-    SPECULATIVE_PREPARED: _NOTED | {ServerBack},
-    ACTIVE_INFERENCE: _NOTED | {PromptArrived, ServerBack},
-    DEGRADED: _NOTED | {PromptArrived, ServerLost},
+    COLD_IDLE: _NOTED | {PromptArrived, PrepareRequested, ServerBack},
+    SPECULATIVE_PREPARED: _NOTED | {PrepareRequested, ServerBack},
+    ACTIVE_INFERENCE: _NOTED | {PrepareRequested, PromptArrived, ServerBack},
+    DEGRADED: _NOTED | {PrepareRequested, PromptArrived, ServerLost},
 }
 
 
@@ -222,7 +144,7 @@ def step(machine: Machine, event: MachineEvent, now: float, settings: Settings) 
     return machine, _tuned(before, machine, "settings")
 
 
-def _note(  # noqa: PLR0911 - one return a kind of event reads best
+def _note(  # noqa: C901, PLR0911 - one return a kind of event reads best
     machine: Machine, event: MachineEvent, now: float, settings: Settings
 ) -> Machine:
     """Take note of what an event tells, whatever the state."""
@@ -241,9 +163,13 @@ def _note(  # noqa: PLR0911 - one return a kind of event reads best
         case ServerBack():
             return replace(machine, outstanding=event.busy)
         case Paused():
-            return replace(machine, paused=True)
+            return replace(machine, paused=True, paused_until=None if event.seconds is None else now + event.seconds)
         case Resumed():
-            return replace(machine, paused=False)
+            return replace(machine, paused=False, paused_until=None)
+        case PrepareRequested() if machine.state in (COLD_IDLE, SPECULATIVE_PREPARED) and not machine.paused:
+            return replace(machine, asked_until=now + (event.seconds or settings.inactivity_timer))
+        case ReleaseRequested():
+            return replace(machine, quiet_from=now)
         case SettingsChanged():
             new = event.settings
             changed = new.initial_threshold != settings.initial_threshold
@@ -260,6 +186,8 @@ def _follow(
         machine = _book(machine, rule.books, now, settings)
     if rule.why is not None:
         machine = replace(machine, state=rule.target, entered=now, prepared_again=False)
+        if rule.target is not SPECULATIVE_PREPARED:
+            machine = replace(machine, asked_until=None)
         if rule.target is ACTIVE_INFERENCE:
             machine = replace(machine, quiet_from=None)
         effects = (Moved(before.state, rule.target, rule.why), *effects)

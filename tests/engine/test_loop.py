@@ -162,6 +162,14 @@ def test_pausing_closes_the_sensors_and_resuming_opens_them(rig: Rig) -> None:
     assert rig.tick().sensors["keyboard"] == "on"
 
 
+def test_a_pause_ends_by_itself(rig: Rig) -> None:
+    """The remaining time is shown; at its end the sensors open again."""
+    rig.engine.post(Paused(2.0))
+    assert rig.tick(2).paused_for == pytest.approx(1.9)
+    last = rig.tick(19)
+    assert (last.paused, last.paused_for, last.sensors["keyboard"]) == (False, None, "on")
+
+
 def test_the_share_shown_is_what_is_in_force(rig: Rig) -> None:
     """Not the wish: without a backend it stays 100."""
     rig.tick(15, typing=True)

@@ -17,8 +17,10 @@ from engine.events import (
     Moved,
     Paused,
     PrepareContext,
+    PrepareRequested,
     PromptArrived,
     PromptFinished,
+    ReleaseRequested,
     ResetProbability,
     Resumed,
     ServerBack,
@@ -266,6 +268,48 @@ def test_a_server_that_falls_asleep_while_prepared_is_woken_once(script: Script)
     assert script.at(16.0, ServerSlept()) == ()
 
 
+def test_asking_to_prepare_teaches_nothing(script: Script) -> None:
+    """Prepared for the time asked for, whatever P is; neither its end nor a prompt is booked."""
+    assert script.at(1.0, PrepareRequested(60.0)) == (SetShare(10), FlagUnifiedMemory(), PrepareContext())
+    script.at(60.9, Tick(0.0, evidence_at=None))
+    assert script.state is PREPARED
+    assert script.at(61.0, Tick(0.0, evidence_at=None)) == (CancelPreparation(), SetShare(100), ResetProbability())
+    script.at(70.0, PrepareRequested())
+    script.at(80.0, PrepareRequested(30.0))
+    script.at(85.1, Tick(0.0, evidence_at=None))
+    assert script.state is PREPARED
+    script.at(90.0, PromptArrived())
+    machine = script.machine
+    assert (machine.state, machine.hits, machine.false_positives, machine.asked_until) == (ACTIVE, 0, 0, None)
+
+
+def test_asking_to_prepare_while_paused_or_degraded_does_nothing() -> None:
+    """A pause is a pause, and there is no server to prepare."""
+    script = _in(IDLE)
+    script.at(1.0, Paused())
+    assert script.at(2.0, PrepareRequested()) == ()
+    assert (script.state, script.machine.asked_until) == (IDLE, None)
+    assert _in(DEGRADED).at(2.5, PrepareRequested()) == ()
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_releasing_by_hand_gives_back_and_waits_for_quiet(state: State) -> None:
+    """The next guess comes only after thirty quiet seconds, and nothing is booked."""
+    script = _in(state)
+    assert SetShare(100) in script.at(5.0, ReleaseRequested())
+    assert script.state is (DEGRADED if state is DEGRADED else IDLE)
+    assert script.type_at(6.0, 1.0) == ()
+    assert (script.machine.false_positives, script.machine.threshold) == (0, 0.65)
+
+
+def test_a_pause_remembers_when_it_ends(script: Script) -> None:
+    """The loop resumes it then."""
+    script.at(10.0, Paused(900.0))
+    assert script.machine.paused_until == 910.0
+    script.at(20.0, Resumed())
+    assert script.machine.paused_until is None
+
+
 def test_a_server_found_busy_at_the_first_look_gets_the_card(script: Script) -> None:
     """Nothing is booked, since nothing was seen."""
     assert script.at(0.5, ServerBack(busy=1)) == (CancelPreparation(), SetShare(0))
@@ -329,6 +373,7 @@ EVENTS = st.one_of(
     ),
     st.sampled_from([PromptArrived(), PromptFinished(), ServerLost("x"), ServerBack()]),
     st.sampled_from([ServerBack(busy=2), ServerSlept(), Paused(), Resumed()]),
+    st.sampled_from([PrepareRequested(), PrepareRequested(5.0), ReleaseRequested(), Paused(9.0)]),
     st.builds(
         lambda low: SettingsChanged(Settings(min_threshold=low, initial_threshold=0.7, max_threshold=0.8)),
         st.floats(0.1, 0.7),
