@@ -11,9 +11,10 @@ help: ## list these targets
 setup: ## everything that running and testing need (SYSTEM_PACKAGES=no leaves the system alone)
 	@packaging/setup.sh test
 
-run: ## the whole loop on this machine, with stand-ins for what it lacks
+run: ## the whole loop on this machine, with stand-ins for what it lacks; with a screen, then the tray until Quit
 	@packaging/setup.sh run
 	@.venv/bin/zat-scs demo
+	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then .venv/bin/zat-scs; fi
 
 test: lint ## all checks, then all tests
 	@echo "== pytest"

@@ -7,8 +7,16 @@ from engine.client.contexts import Contexts
 from engine.clock import SystemClock
 from engine.config.store import state_folder
 from engine.errors import LedgerError
-from engine.orchestration.ledger import recover
+from engine.orchestration.ledger import Ledger, recover
 from engine.parts import RealParts
+
+
+def held() -> bool:
+    """Tell whether anything is written down to be undone, or nobody can tell."""
+    try:
+        return bool(Ledger(RealParts.of_user(SystemClock()).ledger).read())
+    except LedgerError:
+        return True
 
 
 def release() -> int:

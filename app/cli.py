@@ -26,6 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from diagnostics import mock_server  # noqa: PLC0415 - it has its own options, and Flask
 
         return mock_server.main(words[1:])
+    if words[:1] == ["benchmark"]:
+        from diagnostics import benchmark  # noqa: PLC0415 - as above
+
+        return benchmark.main(words[1:], loaded)
     options = _parser().parse_args(words)
     try:
         command: Callable[[argparse.Namespace, Loaded], int] = options.command
@@ -42,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"zat-scs {importlib.metadata.version('zat-scs')}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser.add_argument("--autostart", action="store_true", help="the tray, as the login starts it: nothing pops up")
+    parser.set_defaults(command=_tray)
+    commands = parser.add_subparsers(metavar="COMMAND", help="none: the tray")
 
     def add(name: str, help_: str, command: Callable[[argparse.Namespace, Loaded], int]) -> argparse.ArgumentParser:
         sub = commands.add_parser(
@@ -56,11 +62,25 @@ def _parser() -> argparse.ArgumentParser:
     engine.add_argument("--json", action="store_true", help="write snapshots and transitions as JSON lines")
     add("demo", "show the whole loop in half a minute, with stand-ins: nothing of yours is touched", _demo)
     commands.add_parser("mock-server", help="run a stand-in for llama-server", add_help=False)
+    commands.add_parser("benchmark", help="measure what preparing brings on this machine", add_help=False)
     doctor = add("doctor", "say what is found here, and what to change", _doctor)
     doctor.add_argument("--json", action="store_true", help="as JSON")
+    replay = add("replay", "replay recorded days, and say how well they were guessed", _replay)
+    replay.add_argument("files", nargs="+", metavar="FILE", help="traces, gzipped or not")
+    replay.add_argument("--json", action="store_true", help="the pooled figures as JSON")
     settings = add("settings", "list all settings and where their values come from", _settings)
     settings.add_argument("--markdown", action="store_true", help="the table of the README")
-    add("release", "give the background job back by hand", _release)
+    for name, help_, command in (
+        ("prepare", "hold the background job and restore the context now", _prepare),
+        ("pause", "give everything back and help no more, until resumed", _pause),
+    ):
+        add(name, help_, command).add_argument(
+            "--for", dest="seconds", type=_within_a_day, metavar="S", help="for so many seconds"
+        )
+    add("resume", "end a pause", _resume)
+    add("release", "give the background job back now; by hand where no engine runs", _release)
+    status = add("status", "say what the running engine is doing", _status)
+    status.add_argument("--json", action="store_true", help="its snapshot as JSON")
     add("forget", "delete all saved contexts", _forget)
     serve = add("serve", "start a llama-server with unified memory and the flags that are needed here", _serve)
     serve.add_argument("words", nargs="*", metavar="-- llama-server ARGS", help="the server's command line, after --")
@@ -72,6 +92,19 @@ def _seconds(text: str) -> float:
     if not 0 < value < 1e9:
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
     return value
+
+
+def _within_a_day(text: str) -> float:
+    value = _seconds(text)
+    if value > 86400:
+        raise argparse.ArgumentTypeError(f"{text} is more than a day (86400 s)")
+    return value
+
+
+def _tray(options: argparse.Namespace, loaded: Loaded) -> int:
+    from app import main as tray  # noqa: PLC0415 - the only command that needs Qt
+
+    return tray.run(loaded, on_login=options.autostart)
 
 
 def _engine(options: argparse.Namespace, loaded: Loaded) -> int:
@@ -96,6 +129,12 @@ def _doctor(options: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
+def _replay(options: argparse.Namespace, loaded: Loaded) -> int:
+    from diagnostics import replay  # noqa: PLC0415
+
+    return replay.main(options.files, loaded.settings, as_json=options.json)
+
+
 def _settings(options: argparse.Namespace, loaded: Loaded) -> int:
     from engine.config import table  # noqa: PLC0415
 
@@ -109,11 +148,39 @@ def _settings(options: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
+def _prepare(options: argparse.Namespace, loaded: Loaded) -> int:
+    del loaded
+    from app import control_commands  # noqa: PLC0415
+
+    return control_commands.prepare(options.seconds)
+
+
+def _pause(options: argparse.Namespace, loaded: Loaded) -> int:
+    del loaded
+    from app import control_commands  # noqa: PLC0415
+
+    return control_commands.pause(options.seconds)
+
+
+def _resume(options: argparse.Namespace, loaded: Loaded) -> int:
+    del options, loaded
+    from app import control_commands  # noqa: PLC0415
+
+    return control_commands.resume()
+
+
 def _release(options: argparse.Namespace, loaded: Loaded) -> int:
     del options, loaded
-    from app import by_hand  # noqa: PLC0415
+    from app import control_commands  # noqa: PLC0415
 
-    return by_hand.release()
+    return control_commands.release()
+
+
+def _status(options: argparse.Namespace, loaded: Loaded) -> int:
+    del loaded
+    from app import control_commands  # noqa: PLC0415
+
+    return control_commands.status(as_json=options.json)
 
 
 def _forget(options: argparse.Namespace, loaded: Loaded) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from diagnostics.advice import advise, shown, start_lines
 from engine.client.answers import SENTENCES, Kind
 from engine.client.contexts import Contexts
 from engine.client.observer import Look, Observer
@@ -19,6 +20,7 @@ from engine.config.settings import Settings
 from engine.config.store import Loaded
 from engine.events import Event, ShareReport
 from engine.orchestration import uvm
+from engine.orchestration.finder import ProcessFinder
 from engine.parts import RealParts, Sensor
 
 SENSOR_PATIENCE = 3.0  # s
@@ -40,13 +42,24 @@ def examine(loaded: Loaded) -> Findings:
             "microphone": _sensor(parts.microphone(), settings.microphone),
             "window": "unavailable: not part of this version" if settings.window_filter else "off",
         }
-    return {
+    return report(loaded, background, sensors)
+
+
+def report(loaded: Loaded, background: Findings, sensors: dict[str, str]) -> Findings:
+    """Look at the server alone, and put it together with what a running engine tells of job and sensors.
+
+    `background`: chosen, refused and detail, as in `doctor --json`. No sensor and no guardian is started.
+    """
+    clock, settings = SystemClock(), loaded.settings
+    name = settings.background_process_name
+    findings: Findings = {
         "server": _server(settings, RealParts.of_user(clock)),
-        "background": background,
+        "background": {**background, "name": name, "processes": len(ProcessFinder(name, clock.now).find())},
         "sensors": sensors,
         "settings": str(loaded.path),
         "problems": list(loaded.problems),
     }
+    return {**findings, "advice": advise(findings, settings)}
 
 
 def _server(settings: Settings, parts: RealParts) -> Findings:
@@ -62,6 +75,7 @@ def _server(settings: Settings, parts: RealParts) -> Findings:
         return found
     if facts is None:
         return found
+    start, drop_in = start_lines(facts.command_line, settings)
     saved = Contexts(parts.contexts).best(facts, settings.server_url)
     found |= {
         "kind": facts.kind.value,
@@ -70,7 +84,12 @@ def _server(settings: Settings, parts: RealParts) -> Findings:
         "build": facts.build,
         "slots": facts.total_slots,
         "context": facts.n_ctx,
+        "needs_key": facts.needs_key,
         "metrics": facts.has_metrics,
+        "slots_shown": facts.has_slots,
+        "command": shown(facts.command_line),
+        "start": start,
+        "drop_in": drop_in,
         "slot_save_path": facts.save_path,
         "saved_tokens": saved.tokens if saved else None,
         "unified_memory": uvm.state(facts.process.pid if facts.process else None),

@@ -11,7 +11,7 @@ from engine.config.settings import Settings
 from engine.events import Event
 from engine.orchestration.mps import BackgroundShare
 from engine.parts import RealParts
-from engine.telemetry.processor import KeyKind, KeyPress
+from engine.telemetry.evidence import KeyKind, KeyPress
 
 
 class ScriptedKeys:

@@ -15,12 +15,16 @@ from typing import TextIO
 
 import filelock
 
+from engine.channel import control_path
 from engine.clock import Clock, SystemClock
 from engine.config.settings import Settings
 from engine.config.store import Loaded, state_folder
-from engine.events import Moved, Snapshot
+from engine.control import ControlServer
+from engine.events import Snapshot
 from engine.loop import Engine
+from engine.orchestration import elevated
 from engine.parts import Parts, RealParts
+from engine.snapshots import as_dict, transition
 
 log = logging.getLogger(__name__)
 
@@ -36,19 +40,32 @@ def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False) 
     configure_log()
     for problem in loaded.problems:
         log.warning("%s", problem)
+    finding = elevated.examine(loaded.settings)
+    if finding and finding.refuse:
+        print(f"zat-scs: {finding.sentence}", file=sys.stderr)  # noqa: T201 - the command's answer
+        return 1
+    if finding:
+        log.warning("%s", finding.sentence)
     try:
         with single_instance(state_folder() / "engine.lock"):
             clock = SystemClock()
-            return serve(loaded.settings, RealParts.of_user(clock), clock, seconds=seconds, as_json=as_json)
+            parts = RealParts.of_user(clock)
+            return serve(loaded.settings, parts, clock, seconds=seconds, as_json=as_json, control=control_path())
     except AlreadyRunning as error:
         print(f"zat-scs: {error}", file=sys.stderr)  # noqa: T201 - the command's answer
         return 1
 
 
 def serve(
-    settings: Settings, parts: Parts, clock: Clock, *, seconds: float | None = None, as_json: bool = False
+    settings: Settings,
+    parts: Parts,
+    clock: Clock,
+    *,
+    seconds: float | None = None,
+    as_json: bool = False,
+    control: Path | None = None,
 ) -> int:
-    """Run one engine; 0 after a signal or the given time, 1 after a defect."""
+    """Run one engine; 0 after a signal or the given time, 1 after a defect. `control`: where commands come in."""
     if settings.key_in_clear:
         log.warning("API_KEY leaves this machine unencrypted: SERVER_URL is plain http to another machine")
     engine = Engine(settings, parts, clock)
@@ -56,7 +73,7 @@ def serve(
         engine.subscribe(JsonLines(sys.stdout, clock))
     else:
         engine.subscribe(Narrator())
-    with stopped_by_signals(engine):
+    with stopped_by_signals(engine), _controlled(engine, control, clock):
         timer = threading.Timer(seconds, engine.stop) if seconds is not None else None
         if timer is not None:
             timer.daemon = True
@@ -70,6 +87,22 @@ def serve(
             if timer is not None:
                 timer.cancel()
     return 0
+
+
+@contextlib.contextmanager
+def _controlled(engine: Engine, path: Path | None, clock: Clock) -> Iterator[None]:
+    """Let other commands of this user talk to the engine; without that channel it runs all the same."""
+    if path is None:
+        yield
+        return
+    server = ControlServer(path, engine.post, clock, quit_=engine.stop)
+    unsubscribe = engine.subscribe(server.see)
+    server.start()
+    try:
+        yield
+    finally:
+        unsubscribe()
+        server.close()
 
 
 @contextlib.contextmanager
@@ -179,43 +212,3 @@ class JsonLines:
             self._out.flush()
         except BrokenPipeError:
             self._out = io.StringIO()  # the reader left; the engine goes on
-
-
-def transition(move: Moved) -> dict[str, str]:
-    """Return a transition as readers of `engine --json` know it."""
-    return {"from": move.source.value, "to": move.target.value, "why": move.why.value}
-
-
-def as_dict(snapshot: Snapshot) -> dict[str, object]:
-    """Return a snapshot as readers of `engine --json` know it."""
-    return {
-        "at": round(snapshot.at, 3),
-        "state": snapshot.state.value,
-        "paused": snapshot.paused,
-        "paused_for": _rounded(snapshot.paused_for),
-        "probability": round(snapshot.probability, 4),
-        "threshold": snapshot.threshold,
-        "f_c": _rounded(snapshot.f_c),
-        "g_a": _rounded(snapshot.g_a),
-        "background_share": snapshot.background_share,
-        "background_verified": snapshot.background_verified,
-        "background_detail": snapshot.background_detail,
-        "backend": snapshot.backend,
-        "server": snapshot.server.value,
-        "server_detail": snapshot.server_detail,
-        "unified_memory": snapshot.unified_memory,
-        "context": snapshot.context.value,
-        "context_tokens": snapshot.context_tokens,
-        "context_detail": snapshot.context_detail,
-        "hits": snapshot.hits,
-        "false_positives": snapshot.false_positives,
-        "false_negatives": snapshot.false_negatives,
-        "holding": snapshot.holding,
-        "deadline_in": _rounded(snapshot.deadline_in),
-        "late_ticks": snapshot.late_ticks,
-        "sensors": snapshot.sensors,
-    }
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

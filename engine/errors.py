@@ -5,6 +5,7 @@ ZatError
 ├── SensorUnavailable    a sensor cannot be opened here, with the reason
 ├── BackendUnavailable   a way to hold the background job does not fit here, with the reason
 ├── LedgerError          the record of what to undo is missing, foreign or broken
+├── TraceError           a trace cannot be read, with file, line and what is wrong
 ├── MachineError         an event reached a state that must never see it
 └── ServerError          the language-model server did not do what was asked
     ├── ServerUnreachable    no connection, or it broke off
@@ -32,6 +33,10 @@ class BackendUnavailable(ZatError):  # noqa: N818 - named after the state it lea
 
 class LedgerError(ZatError):
     """The record of what to undo cannot be trusted or written."""
+
+
+class TraceError(ZatError):
+    """A trace cannot be read; the message names file, line and what is wrong."""
 
 
 class MachineError(ZatError):

@@ -7,6 +7,7 @@ Times are monotonic seconds unless a name says otherwise.
 import enum
 from dataclasses import dataclass, field
 
+from engine.account import NOTHING, Account
 from engine.config.settings import Settings
 
 
@@ -161,6 +162,7 @@ class ShareReport:
 
     `share`: percent left to the job, 100 = not held. `verified`: True seen to hold, False seen not to hold,
     None nothing to verify. `detail`: one sentence for people. `refused`: backend name → why it does not fit.
+    `linger_in`: seconds until a job that is held on after a reply is given back, None: it is not held on.
     """
 
     share: int
@@ -168,6 +170,8 @@ class ShareReport:
     backend: str
     detail: str = ""
     refused: tuple[tuple[str, str], ...] = ()
+    linger_in: float | None = None
+    account: Account = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,9 +201,10 @@ Event = MachineEvent | Report
 
 @dataclass(frozen=True, slots=True)
 class SetShare:
-    """Leave `percent` of the card to the background job: 100, 10 or 0."""
+    """Leave `percent` of the card to the job: 100, 10 or 0. `linger`: a job that loses work by a pause may wait."""
 
     percent: int
+    linger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +279,7 @@ class Snapshot:
     background_verified: bool | None = None
     backend: str = "null"
     background_detail: str = ""
+    linger_in: float | None = None  # seconds until a job that is held on after a reply is given back
     refused: tuple[tuple[str, str], ...] = ()  # other ways to hold the job, each with why it does not fit
     server: ServerState = ServerState.UNKNOWN
     server_detail: str = ""

@@ -15,8 +15,6 @@ from engine.config.settings import Settings
 from engine.events import (
     CancelPreparation,
     Closing,
-    ContextReport,
-    ContextState,
     Effect,
     Event,
     FlagUnifiedMemory,
@@ -25,14 +23,14 @@ from engine.events import (
     Moved,
     Paused,
     PrepareContext,
+    PromptArrived,
+    PromptFinished,
+    Report,
     ResetProbability,
     Resumed,
     ServerLost,
-    ServerReport,
-    ServerState,
     SetShare,
     SettingsChanged,
-    ShareReport,
     Snapshot,
     State,
     Tick,
@@ -40,6 +38,7 @@ from engine.events import (
 )
 from engine.orchestration import fsm, uvm
 from engine.parts import Link, Parts
+from engine.reports import Reports
 from engine.senses import Senses
 from engine.telemetry.processor import LATE, Fused, Fusion
 
@@ -69,9 +68,7 @@ class Engine:
         self._link_number = 0
         self._share = parts.share(settings, self.post)
         self._link = self._new_link(settings)
-        self._share_report = ShareReport(100, None, "null", "not chosen yet")
-        self._server_report = ServerReport(ServerState.UNKNOWN)
-        self._context_report = ContextReport(ContextState.NONE)
+        self._reports = Reports()
         self._unified_memory = "unknown"
         self._fused = Fused(0.0, None, None, None, sensing=False)
         self._moves: list[Moved] = []
@@ -157,16 +154,10 @@ class Engine:
                 event = self._inbox.get_nowait()
             except queue.Empty:
                 return
-            match event:
-                case ShareReport():
-                    self._share_report = event
-                case ServerReport():
-                    self._server_report = event
-                case ContextReport():
-                    self._context_report = event
-                case _:
-                    if machine:
-                        self._step(event, now)
+            if isinstance(event, Report):
+                self._reports.take(event)
+            elif machine:
+                self._step(event, now)
 
     def _step(self, event: MachineEvent, now: float) -> None:
         self._machine, effects = fsm.step(self._machine, event, now, self._settings)
@@ -180,15 +171,19 @@ class Engine:
                 self._fusion.clear()
             case Resumed():
                 self._senses.open(self._settings)
+            case PromptArrived():
+                self._fusion.prompted(now)
+            case PromptFinished():
+                self._fusion.replied(now)
             case _:
                 pass
 
     def _apply(self, effect: Effect) -> None:
         match effect:
             case SetShare():
-                self._share.request(effect.percent)
+                self._share.request(effect.percent, linger=effect.linger)
             case FlagUnifiedMemory():
-                self._unified_memory = uvm.state(self._server_report.pid)
+                self._unified_memory = uvm.state(self._reports.server.pid)
             case PrepareContext():
                 self._link.prepare()
             case CancelPreparation():
@@ -265,9 +260,9 @@ class Engine:
         return snapshot
 
     def _snapshot(self, now: float) -> Snapshot:
-        machine, share = self._machine, self._share_report
+        machine = self._machine
         deadline = machine.deadline(self._settings)
-        return Snapshot(
+        shown = Snapshot(
             at=self._clock.wall(),
             state=machine.state,
             paused=machine.paused,
@@ -276,17 +271,7 @@ class Engine:
             threshold=machine.threshold,
             f_c=self._fused.f_c,
             g_a=self._fused.g_a,
-            background_share=share.share,
-            background_verified=share.verified,
-            backend=share.backend,
-            background_detail=share.detail,
-            refused=share.refused,
-            server=self._server_report.server,
-            server_detail=self._server_report.detail,
             unified_memory=self._unified_memory,
-            context=self._context_report.context,
-            context_tokens=self._context_report.tokens,
-            context_detail=self._context_report.detail,
             hits=machine.hits,
             false_positives=machine.false_positives,
             false_negatives=machine.false_negatives,
@@ -297,3 +282,4 @@ class Engine:
             moves=tuple(self._moves),
             closed=self._closed,
         )
+        return self._reports.shown_in(shown)

@@ -1,10 +1,13 @@
 """The two options that every command takes, before or after its name: `--set NAME=VALUE` and `--config FILE`."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.config.store import Loaded, load
 from engine.errors import SettingsError
+
+NO_FILE = Path(os.devnull)  # what a replay shows must not depend on who runs it
 
 HELP = """\
 options of every command:
@@ -40,4 +43,6 @@ def take_settings(argv: Sequence[str]) -> tuple[Loaded, list[str]]:
             config = Path(value)
     if config is not None and not config.exists():
         raise SettingsError(f"--config {config}: there is no such file")
+    if config is None and rest[:1] == ["replay"]:
+        config = NO_FILE
     return load(config, sets=sets), [*rest, *foreign]

@@ -15,7 +15,7 @@ from engine.orchestration.ledger import Ledger
 from engine.orchestration.mps import BackgroundShare
 from engine.telemetry.audio import MicrophoneSensor
 from engine.telemetry.keyboard import KeyboardSensor
-from engine.telemetry.processor import KeyPress
+from engine.telemetry.evidence import KeyPress
 
 _Heard_co = TypeVar("_Heard_co", covariant=True)
 
@@ -43,8 +43,8 @@ class Share(Protocol):
     def start(self) -> None:
         """Undo what an earlier run left, and choose a way."""
 
-    def request(self, percent: int) -> None:
-        """Leave this much to the job; the newest request counts."""
+    def request(self, percent: int, *, linger: bool = False) -> None:
+        """Leave this much to the job; the newest request counts. `linger`: a job that loses work by it may wait."""
 
     def expect(self) -> None:
         """Be ready: a request may come soon."""

@@ -11,9 +11,9 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 LOWEST = 64 if sys.platform == "win32" else 19  # IDLE_PRIORITY_CLASS there
+CARDS = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/dxg")  # how the files of graphics cards begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +75,19 @@ if sys.platform == "linux":
     from collections.abc import Iterator
 
     def _read(path: str) -> bytes | None:
-        try:
-            return Path(path).read_bytes()
-        except OSError:
-            return None
+        with suppress(OSError), open(path, "rb", buffering=0) as file:  # noqa: PTH123 - takes half as long as a Path
+            return file.read()
+        return None
 
     def _numbers(folder: str) -> list[int]:
-        try:
-            with os.scandir(folder) as entries:
-                return [int(entry.name) for entry in entries if entry.name.isdigit()]
-        except OSError:
-            return []
+        with suppress(OSError), os.scandir(folder) as entries:
+            return [int(entry.name) for entry in entries if entry.name.isdigit()]
+        return []
+
+    def _open_files(pid: int) -> Iterator[str]:
+        for number in _numbers(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                yield os.readlink(f"/proc/{pid}/fd/{number}")  # noqa: PTH115 - may be no path of the disk
 
     def boot_id() -> str:
         """Return what tells this boot from all others."""
@@ -129,14 +131,12 @@ if sys.platform == "linux":
     def listener(port: int) -> int | None:
         """Return the process that listens on this TCP port of this machine, if it may be known."""
         sockets = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening(table, port)}
-        if not sockets:
-            return None
-        for pid in pids():
-            for number in _numbers(f"/proc/{pid}/fd"):
-                with suppress(OSError):
-                    if os.readlink(f"/proc/{pid}/fd/{number}") in sockets:  # noqa: PTH115 - not a path of the disk
-                        return pid
-        return None
+        candidates = pids() if sockets else []
+        return next((pid for pid in candidates if not sockets.isdisjoint(_open_files(pid))), None)
+
+    def has_card(pid: int) -> bool:
+        """Tell whether a process has a graphics card open; False also where that may not be known."""
+        return any(name.startswith(CARDS) for name in _open_files(pid))
 
     def _listening(table: str, port: int) -> Iterator[str]:
         for line in (_read(f"/proc/net/{table}") or b"").decode("ascii", "replace").splitlines()[1:]:
@@ -226,13 +226,10 @@ else:
 
     def look(pid: int) -> Look | None:
         """Read one process; None if it is gone or closed to us."""
-        try:
-            one = psutil.Process(pid)
-            with one.oneshot():
-                letter = _LETTERS.get(one.status(), "S")
-                return Look(_identity(one), one.name(), letter, one.ppid(), int(one.nice()))
-        except psutil.Error:
-            return None
+        with suppress(psutil.Error), (one := psutil.Process(pid)).oneshot():
+            letter = _LETTERS.get(one.status(), "S")
+            return Look(_identity(one), one.name(), letter, one.ppid(), int(one.nice()))
+        return None
 
     def threads(process: ProcessId) -> tuple[ProcessId, ...]:
         """Return the process alone: state and priority belong to the whole here."""
@@ -244,17 +241,15 @@ else:
 
     def command_line(pid: int) -> tuple[str, ...] | None:
         """Return the arguments a process was started with; None: not readable."""
-        try:
+        with suppress(psutil.Error):
             return tuple(psutil.Process(pid).cmdline())
-        except psutil.Error:
-            return None
+        return None
 
     def environment(pid: int) -> dict[str, str] | None:
         """Return the environment a process was started with; None: not readable."""
-        try:
+        with suppress(psutil.Error):
             return psutil.Process(pid).environ()
-        except psutil.Error:
-            return None
+        return None
 
     def listener(port: int) -> int | None:
         """Return the process that listens on this TCP port of this machine, if it may be known."""
@@ -264,6 +259,11 @@ else:
             return None
         matching = (one for one in found if getattr(one.laddr, "port", None) == port)
         return next((one.pid for one in matching if one.status == psutil.CONN_LISTEN), None)
+
+    def has_card(pid: int) -> bool:
+        """Return False: there is nothing here that would tell."""
+        del pid
+        return False
 
     def _act(process: ProcessId, action: Callable[[psutil.Process], object]) -> Outcome:
         try:

@@ -2,7 +2,7 @@
 
 from engine.config.settings import Settings
 from engine.parts import Parts
-from engine.telemetry.processor import Readings
+from engine.telemetry.evidence import Readings
 
 
 class Senses:

@@ -112,14 +112,26 @@ if [[ $(uname -s) == Linux ]]; then
   has_library portaudio || packages+=(libportaudio2)
   compgen -G '/usr/lib*/*/alsa-lib/libasound_module_pcm_pulse.so' >/dev/null ||
     compgen -G '/usr/lib*/alsa-lib/libasound_module_pcm_pulse.so' >/dev/null || packages+=(libasound2-plugins)
+  if [[ $profile == test || -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]]; then
+    # What Qt's wheel leaves to the system, for windows and the tray: library:package.
+    for pair in EGL:libegl1 GL:libgl1 dbus-1:libdbus-1-3 fontconfig:libfontconfig1 xkbcommon:libxkbcommon0 \
+      xkbcommon-x11:libxkbcommon-x11-0 xcb-cursor:libxcb-cursor0 xcb-icccm:libxcb-icccm4 xcb-image:libxcb-image0 \
+      xcb-keysyms:libxcb-keysyms1 xcb-render-util:libxcb-render-util0 xcb-xkb:libxcb-xkb1; do
+      has_library "${pair%:*}" || packages+=("${pair#*:}")
+    done
+  fi
   if [[ $profile == test ]]; then
     has Xvfb || packages+=(xvfb)                                   # a screen for keys and windows
     has xauth || packages+=(xauth)                                 # xvfb-run asks for it
     has xprop || packages+=(x11-utils)                             # reads windows back
     has xdotool || packages+=(xdotool)                             # presses keys
+    has openbox || packages+=(openbox)                             # gives windows the focus
+    has tint2 || packages+=(tint2)                                 # a panel with a tray
+    has dbus-daemon || packages+=(dbus)                            # a tray of the newer kind
     has pulseaudio || packages+=(pulseaudio)                       # a microphone that plays what a test gives it
     has pactl || packages+=(pulseaudio-utils)                      # sets that microphone up
     has espeak-ng || packages+=(espeak-ng)                         # a voice to hear
+    has boinc || packages+=(boinc-client)                          # background work on a card, to take off it
   fi
 fi
 install ${packages[@]+"${packages[@]}"}

@@ -68,6 +68,7 @@ def desk(folder: Path, model: Path, *, sleep: int = 0, **settings: object) -> It
         values = {
             "SERVER_URL": server.url,
             "BACKGROUND_PROCESS_NAME": JOB,
+            "BACKGROUND_METHOD": "process",
             "FALLBACK_TO_SUSPEND": "on",
             "KEYBOARD": "off",
             "MICROPHONE": "off",

@@ -79,7 +79,7 @@ class Keeper:
         bench.contexts.begin(name, folder, bench.clock.wall())
         patience = bench.patience(size) + UNKNOWN_SIZE
         try:
-            answer = bench.act(slot.id, size, lambda: bench.server.save(slot.id, name, facts.model, timeout=patience))
+            answer = bench.act(slot.id, lambda: bench.server.save(slot.id, name, facts.model, timeout=patience))
         except ServerLoading:
             raise
         except ServerRefused as error:

@@ -8,6 +8,7 @@ from engine.client.api import LlamaServer
 from engine.client.view import Facts, flag
 from engine.config.settings import Settings
 from engine.errors import ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
+from engine.events import ServerReport, ServerState
 from engine.processes import ProcessId, alive, command_line, listener, look
 
 LATE = 1.0  # s; older servers answer only between batches: an answer later than this means busy
@@ -88,6 +89,18 @@ class Observer:
             return self._refused(error)
         return replace(seen, process=self._process)
 
+    def report(self, look: Look, *, busy: bool) -> ServerReport:
+        """Return what this last look means for people."""
+        pid = self.facts.process.pid if self.facts and self.facts.process else None
+        if look.loading:
+            return ServerReport(ServerState.LOADING, "loading its model", pid)
+        if not look.reached:
+            return ServerReport(ServerState.DOWN, look.reason, pid)
+        detail = (self.facts.shortcoming if self.facts else "") or look.reason
+        if look.sleeping:
+            return ServerReport(ServerState.ASLEEP, detail, pid)
+        return ServerReport(ServerState.BUSY if busy else ServerState.UP, detail, pid)
+
     def _known(self, now: float) -> Facts:
         """Return what the server is, learned anew with each process and each start."""
         if self._process is not None and not alive(self._process):
@@ -109,7 +122,7 @@ class Observer:
         if facts.can_sleep and self._asleep(now, facts):
             return Look(reached=True, sleeping=True, work=0)
         seen = self._work(facts, keen=keen)
-        self._note_start(seen.start_mark)
+        self._note_start(now, seen.start_mark)
         if seen.work:
             self._props_at = now  # what works is not about to sleep
         return seen
@@ -134,10 +147,11 @@ class Observer:
             return _from_slots(self._server.slots(facts.model, timeout=LATE))
         return Look(reached=True) if facts.can_sleep else self._health_only(skipped=False)
 
-    def _note_start(self, mark: str | None) -> None:
+    def _note_start(self, now: float, mark: str | None) -> None:
         """Learn anew what the server is if it was started anew: it may be another build with other flags."""
         if mark is not None and self._start_mark not in (None, mark):
             self.facts = None
+            self._known(now)
         self._start_mark = mark
 
     def _ask_router(self, facts: Facts, *, keen: bool) -> Look:

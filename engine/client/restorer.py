@@ -21,6 +21,7 @@ class Restorer:
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench
         self._final: tuple[int, str] | None = None  # this start of the server is asked no more, and why
+        self._facts: Facts | None = None  # the last ones known: while it is away they tell what was saved
         self._in_slot: SavedContext | None = None  # put there by us; a fresh server does not show it
         self._proving = False  # the next prompt tells whether the restore was of use
 
@@ -38,9 +39,10 @@ class Restorer:
     def judge(self, reuse: Reuse | None) -> None:
         """Take in what the watcher saw: a loss, or what the last prompts re-used."""
         view, facts = self._bench.view, self._bench.view.facts
+        self._facts = facts or self._facts
         if view.loss is not None:
             self._in_slot, self._proving = None, False
-            self._tell_lost(facts, view.loss)
+            self._tell_lost(self._facts, view.loss)
         if reuse is None or facts is None:
             return
         if self._proving and self._in_slot is not None:
@@ -130,7 +132,6 @@ class Restorer:
         try:
             answer = bench.act(
                 slot,
-                saved.size,
                 lambda: bench.server.restore(slot, saved.filename, facts.model, timeout=timeout),
             )
         except ServerLoading:

@@ -69,7 +69,7 @@ class Facts:
 def flag(command_line: tuple[str, ...], *names: str) -> str | None:
     """Return the value of a command-line flag, in either form; None if it is not given."""
     value = None
-    for word, following in zip(command_line, (*command_line[1:], ""), strict=True):
+    for word, following in zip(command_line, (*command_line[1:], ""), strict=False):
         if word in names:
             value = following
         for name in names:
@@ -109,7 +109,7 @@ class View:
     waking: bool = False  # we sent something that wakes it
     own_actions: int = 0  # slot actions of ours in flight
     own_requests: int = 0  # completions of ours since the start of the program
-    in_doubt: bool = False  # a slot action of ours waited, or its end is unknown: a prompt may be stranded behind it
+    in_doubt: bool = False  # after a slot action of ours: a prompt may be stranded behind it
     quiet_until: float = float(
         "-inf"
     )  # monotonic; the server forgets a call only after a second without such questions

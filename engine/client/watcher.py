@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 from engine.client.observer import LOST_BUSY, Look, Observer
-from engine.client.view import Facts, Helper, Reuse, View
+from engine.client.view import Helper, Reuse, View
 from engine.clock import Clock
 from engine.config.settings import Settings
 from engine.events import (
@@ -19,7 +19,6 @@ from engine.events import (
     ServerLost,
     ServerReport,
     ServerSlept,
-    ServerState,
 )
 
 log = logging.getLogger(__name__)
@@ -29,13 +28,17 @@ SECOND_LOOK = 0.1  # s after a first refusal
 WAKE_GRACE = 3.0  # s; a wake that is not ours counts as a prompt until it shows nothing for this long
 STALE = 3.0  # s; a counter that moved since an older look moved at an unknown time: no prompt is made of it
 STRANDED_LOOKS = 3  # in a row that show a prompt waiting beside idle slots
+CLEAR_LOOKS = 2  # in a row that show nothing: the first may have been under way before the action ended
 IDLE_HZ, ALERT_HZ = 1.0, 10.0
+BRISK = 1.0  # s of work in which every look asks for it
+CALM = 1.2  # s between such questions later: else llama-server would never notice that the user's client hung up
 
 
 class Interpreter:
     """Turns looks into events. Pure: time comes with each look.
 
-    `reuse`, `stranded`: what the last look showed beside its events.
+    `reuse`, `stranded`: what the last look showed beside its events. `waiting`: looks in a row that may have shown a
+    stranded prompt.
     """
 
     def __init__(self, view: View) -> None:
@@ -50,7 +53,7 @@ class Interpreter:
         self._before_at = 0.0
         self._rest: Look | None = None  # the last look at rest: the base that Reuse counts from
         self._own_requests = 0
-        self._waiting = 0  # looks in a row that saw prompts wait beside idle slots
+        self.waiting = self._clear = 0
         self.reuse: Reuse | None = None
         self.stranded = False
 
@@ -67,10 +70,7 @@ class Interpreter:
         self._refusals = 0
         if look.skipped and self._known and not self._lost:
             return []
-        if self._restarted(look):
-            self._view.loss = "the server was started anew"
-            self._view.starts += 1
-        events = self._slept_or_woke(now, look)
+        events = self._restarted(look) + self._slept_or_woke(now, look)
         work = self._work(look)
         if self._lost or not self._known:
             self._known, self._lost, self._outstanding = True, False, work
@@ -84,10 +84,11 @@ class Interpreter:
     def _hangs(self, now: float, look: Look) -> bool:
         """Tell whether it has answered nothing but its health for too long even for a busy server."""
         if not look.late:
-            self._late_since = None
-        elif self._late_since is None:
+            self._late_since = self._late_since if look.skipped else None
+            return False
+        if self._late_since is None:
             self._late_since = now
-        return self._late_since is not None and now - self._late_since >= LOST_BUSY
+        return now - self._late_since >= LOST_BUSY
 
     def _failed(self, look: Look) -> list[Event]:
         self._refusals += 1
@@ -95,7 +96,7 @@ class Interpreter:
             return []
         view = self._view
         already, self._lost, self._known = self._lost, True, True
-        self._outstanding, self._before, self._rest, self._woken_at = 0, None, None, None
+        self._before, self._rest, self._woken_at, self._outstanding = None, None, None, 0
         view.busy = view.sleeping = view.waking = view.in_doubt = False
         if already:
             return []
@@ -103,15 +104,21 @@ class Interpreter:
         view.starts += 1
         return [ServerLost("loading its model" if look.loading else look.reason)]
 
-    def _restarted(self, look: Look) -> bool:
+    def _restarted(self, look: Look) -> list[Event]:
+        """Note a start that no look met, by its process, its start mark, or counters that fell; its prompts ended."""
         before = self._before
         if before is None or before.model != look.model:
-            return False
-        for old, new in ((before.process, look.process), (before.start_mark, look.start_mark)):
-            if old is not None and new is not None and old != new:
-                return True
-        pairs = ((before.prompt_tokens, look.prompt_tokens), (before.predicted_tokens, look.predicted_tokens))
-        return any(old is not None and new is not None and new < old for old, new in pairs)
+            return []
+        marks = ((before.process, look.process), (before.start_mark, look.start_mark))
+        counts = ((before.prompt_tokens, look.prompt_tokens), (before.predicted_tokens, look.predicted_tokens))
+        anew = any(None not in pair and pair[0] != pair[1] for pair in marks)
+        if not anew and not any(old is not None and new is not None and new < old for old, new in counts):
+            return []
+        events: list[Event] = [PromptFinished()] * self._outstanding
+        self._outstanding, self._before, self._rest = 0, None, None
+        self._view.loss = "the server was started anew"
+        self._view.starts += 1
+        return events
 
     def _slept_or_woke(self, now: float, look: Look) -> list[Event]:
         before, self._view.sleeping = self._view.sleeping, look.sleeping
@@ -131,8 +138,7 @@ class Interpreter:
             return max(1, self._outstanding)
         if look.work is None:
             return 0
-        ours = min(look.deferred or 0, self._view.own_actions)
-        return max(0, look.work - ours)
+        return max(0, look.work - min(look.deferred or 0, self._view.own_actions))
 
     def _prompts(self, now: float, look: Look, work: int) -> list[Event]:
         moved = self._moved(now, look)
@@ -150,17 +156,15 @@ class Interpreter:
         elif moved:
             events = [PromptArrived(), PromptFinished()]  # one came and one went between two looks
         self._outstanding = work
-        if work == 0 and events:
+        if work == 0 and events and not look.sleeping:
             self.reuse = self._reused(look)
             self._view.loss = None  # after a prompt the server holds its context itself
         return events
 
     def _moved(self, now: float, look: Look) -> bool:
         """Tell whether counters show that a prompt, other than our own, ended or began since a look just before."""
-        before = self._before
-        if before is None or now - self._before_at > STALE or self._view.own_requests != self._own_requests:
-            return False
-        if before.model != look.model:
+        before, ours = self._before, self._view.own_requests != self._own_requests
+        if before is None or before.model != look.model or now - self._before_at > STALE or ours:
             return False
         pairs = ((before.predicted_tokens, look.predicted_tokens), (before.last_task, look.last_task))
         return any(new is not None and new != old for old, new in pairs)
@@ -185,16 +189,14 @@ class Interpreter:
     def _strands(self, look: Look) -> bool:
         """Tell whether a prompt was forgotten behind an action of ours. Where waiting is not shown, suppose it."""
         if not self._view.in_doubt or look.work is None or self._view.own_actions:
-            self._waiting = 0
+            self.waiting = self._clear = 0
             return False
-        if look.work == 0:
-            self._view.in_doubt, self._waiting = False, 0
+        self._clear = self._clear + 1 if look.work == 0 else 0
+        if self._clear == CLEAR_LOOKS:
+            self._view.in_doubt, self._clear = False, 0
             return look.deferred is None and not look.sleeping
-        self._waiting = self._waiting + 1 if look.work == look.deferred else 0
-        if self._waiting < STRANDED_LOOKS:
-            return False
-        self._waiting = 0
-        return True
+        self.waiting = self.waiting + 1 if look.work and look.work == look.deferred else 0
+        return self.waiting > 0 and self.waiting % STRANDED_LOOKS == 0
 
 
 class Watcher:
@@ -212,6 +214,8 @@ class Watcher:
         self._hz = ALERT_HZ  # the first looks come soon
         self._wake = threading.Event()
         self._closing = False
+        self._busy_since: float | None = None
+        self._asked_at = 0.0
         self._report: ServerReport | None = None
         self._failures: set[type[Exception]] = set()
         self._thread = threading.Thread(target=self._run, name="server-watch", daemon=True)
@@ -257,10 +261,21 @@ class Watcher:
             return SECOND_LOOK
         return 1.0 / max(self._hz, ALERT_HZ if self._view.in_doubt else IDLE_HZ)
 
+    def _quiet(self, now: float) -> bool:
+        """Tell whether to ask for its health alone, so that the server can look who hung up."""
+        if not self._view.busy:
+            self._busy_since = None
+        elif self._busy_since is None:
+            self._busy_since = now
+        lasting = self._busy_since is not None and now - self._busy_since >= BRISK and not self._interpreter.waiting
+        quiet = now < self._view.quiet_until or (lasting and now - self._asked_at < CALM)
+        self._asked_at = self._asked_at if quiet else now
+        return quiet
+
     def _look(self) -> None:
         view, now = self._view, self._clock.now()
         keen = self._hz > IDLE_HZ or view.in_doubt
-        look = self._observer.look(now, keen=keen, busy=view.busy, quiet=now < view.quiet_until)
+        look = self._observer.look(now, keen=keen, busy=view.busy, quiet=self._quiet(now))
         if self._closing:
             return
         loss = view.loss
@@ -270,7 +285,7 @@ class Watcher:
         for event in events:
             self._post(event)
         self._tell_helper(look, changed=bool(events) or view.loss != loss)
-        report = _report(look, self._observer.facts, busy=view.busy)
+        report = self._observer.report(look, busy=view.busy)
         if report != self._report:
             self._report = report
             self._post(report)
@@ -282,15 +297,3 @@ class Watcher:
             self._helper.free()
         if changed:
             self._helper.noticed(self._interpreter.reuse)
-
-
-def _report(look: Look, facts: Facts | None, *, busy: bool) -> ServerReport:
-    pid = facts.process.pid if facts and facts.process else None
-    if look.loading:
-        return ServerReport(ServerState.LOADING, "loading its model", pid)
-    if not look.reached:
-        return ServerReport(ServerState.DOWN, look.reason, pid)
-    detail = (facts.shortcoming if facts else "") or look.reason
-    if look.sleeping:
-        return ServerReport(ServerState.ASLEEP, detail, pid)
-    return ServerReport(ServerState.BUSY if busy else ServerState.UP, detail, pid)

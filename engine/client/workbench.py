@@ -44,15 +44,15 @@ class Workbench:
         """Return how long an action on so many bytes may take before it is dropped, in seconds."""
         return 2 * size / self._speed + SLACK
 
-    def act(self, slot: int, size: int, action: Callable[[], _T]) -> _T:
+    def act(self, slot: int, action: Callable[[], _T]) -> _T:
         """Do a slot action; a server that got busy meanwhile makes it wait, with the user's prompts behind it.
 
         llama.cpp takes one waiting task from its queue per slot that comes free, and a slot action frees none: the
-        prompt behind it is stranded until any other request ends. So what took long leaves a doubt, on which the
-        watcher looks for such a prompt. Raises ServerTimeout, outcome unknown, when the action was taken back.
+        prompt behind it is stranded until any other request ends. That takes but a moment, so each action leaves a
+        doubt, on which the watcher looks for such a prompt. Raises ServerTimeout, outcome unknown, when taken back.
         """
-        view, started = self.view, self.clock.now()
-        self._slot, self._taken_back, answered = slot, False, False
+        view, answered = self.view, False
+        self._slot, self._taken_back = slot, False
         view.own_actions += 1
         try:
             answer = action()
@@ -67,8 +67,7 @@ class Workbench:
         finally:
             if not answered:
                 view.quiet_until = self.clock.now() + QUIET
-            if not answered or self.clock.now() - started > SLACK / 2 + size / self._speed:
-                view.in_doubt = True
+            view.in_doubt = True
             view.own_actions -= 1
         return answer
 

@@ -37,6 +37,7 @@ class Spec:
     allowed_text: str = ""
     secret: bool = False
     live: bool = True
+    hint: str = ""  # what could be offered beside a field: "process" running programs, "server" a test of the address
 
     @property
     def attribute(self) -> str:
@@ -179,7 +180,7 @@ class Settings:
     server_url: str = tunable(
         "http://127.0.0.1:8080", "Address of the server", "Where llama-server listens, with its path prefix if any.",
         "Server", pattern="https?://" + address.REST, address=True,
-        allowed_text="an address such as http://127.0.0.1:8080", live=False,
+        allowed_text="an address such as http://127.0.0.1:8080", live=False, hint="server",
     )  # fmt: skip
     api_key: str = tunable(
         "", "API key", "Sent to the server only; never logged.",
@@ -204,7 +205,7 @@ class Settings:
     background_process_name: str = tunable(
         "fahclient", "Background program", "Name of the program that works on the card in the background.",
         "Background job", pattern=r"[^/\\\s\x00-\x1f][^/\\\x00-\x1f]*",
-        allowed_text="a program's name without a path", live=False,
+        allowed_text="a program's name without a path", live=False, hint="process",
     )  # fmt: skip
     background_method: str = tunable(
         "auto", "Method", "How the job is held back; auto takes the best that fits and says why.",

@@ -100,9 +100,21 @@ def write_private(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(path)
+        _sync_folder(path.parent)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the new name outlive a power cut, too; Windows opens no folders."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _read(path: Path) -> tomlkit.TOMLDocument:

@@ -6,16 +6,24 @@ It only looks. The language-model server, this program and whatever started it a
 import os
 import re
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from engine import processes
 from engine.processes import Look, ProcessId
 
 _YOUNG = 5.0  # seconds in which a new process may still turn into another program (exec)
 _AGAIN = 30.0  # seconds after which all are looked at again: a program may rename itself at any time
+_CARD_AGAIN = 5.0  # seconds for which it is taken as known whether a process has a graphics card open
 _COMM = 15  # what the kernel keeps of a name
-_SERVER = "llamaserver"
 _INTERPRETER = re.compile(r"(python|pypy|perl|ruby|node|nodejs|sh|bash|dash|zsh|ksh)[\d.]*")
 _SUFFIX = re.compile(r"\.(exe|py|pl|rb|js|sh)$")
+# Names that may be set, and names that then are running, both normalised. A program not listed has its own name only.
+_ALIASES = (
+    (r"fahclient|folding@home|foldingathome|fahcore\*?", r"fahclient|fahcore[0-9a-f]{2}.*"),
+    (r"boinc|boincclient|boincmgr|boincmanager", r"boinc|boincclient"),
+)
+# Programs that start others for the work. They may look at a card, but stopped ones answer nobody, not even their user.
+_MANAGERS = re.compile(r"fahclient|boinc|boincclient")
 
 
 class ProcessFinder:
@@ -25,20 +33,39 @@ class ProcessFinder:
     """
 
     def __init__(self, name: str, now: Callable[[], float], spared: Callable[[], Collection[int]] = tuple) -> None:
-        self._wanted = normalised(name)
+        self._wanted = Program(name)
+        self._server = Program("llama-server")
         self._now = now
         self._spared = spared
         self._seen: dict[int, Look] = {}
         self._matches: set[int] = set()
         self._servers: set[int] = set()
+        self._managers: set[int] = set()
         self._settled: set[int] = set()
+        self._kin: dict[int, ProcessId] = {}  # descendants at the last look: they stay so when their parent dies
+        self._cards: dict[int, tuple[ProcessId, bool, float]] = {}  # who was asked, the answer, until when it holds
         self._all_again = now() + _AGAIN
 
     def find(self) -> tuple[ProcessId, ...]:
-        """Return the leaves: those of the program's processes and their descendants that have no child.
+        """Return what works: those of the job's processes that have no child, and those that have a card open.
 
-        A wrapper does no work on the card and dies badly when it is stopped; its last descendants do the work.
+        A wrapper does no work on the card and dies badly when it is stopped; its last descendants do the work. But a
+        program that computes by itself may have children that only bring the data.
         """
+        family = self._look()
+        parents = family & {self._seen[pid].parent for pid in family}
+        holders = {pid for pid in parents - self._managers if self._has_card(pid)}
+        return self._identities(family - parents | holders)
+
+    def members(self) -> tuple[ProcessId, ...]:
+        """Return all processes of the job, whether they do the work or only started what does."""
+        return self._identities(self._look())
+
+    def _identities(self, numbers: set[int]) -> tuple[ProcessId, ...]:
+        return tuple(self._seen[pid].process for pid in sorted(numbers - self._untouchable()))
+
+    def _look(self) -> set[int]:
+        """Return the numbers of the job's processes; each was looked at just now."""
         self._forget()
         fresh: set[int] = set()
         self._examine([pid for pid in self._seen if pid not in self._settled], fresh)
@@ -46,10 +73,8 @@ class ProcessFinder:
         while stale := family - fresh:  # what was only remembered is looked at before anybody acts on it
             self._examine(stale, fresh)
             family = self._family()
-        self._settled -= family
-        parents = {self._seen[pid].parent for pid in family}
-        leaves = family - parents - self._untouchable()
-        return tuple(self._seen[pid].process for pid in sorted(leaves))
+        self._kin = {pid: self._seen[pid].process for pid in family - self._matches}
+        return family
 
     def _forget(self) -> None:
         """Drop what is gone, note what is new, and take nothing for settled any more from time to time."""
@@ -66,43 +91,55 @@ class ProcessFinder:
 
     def _drop(self, pid: int) -> None:
         del self._seen[pid]
-        self._matches.discard(pid)
-        self._servers.discard(pid)
-        self._settled.discard(pid)
+        self._cards.pop(pid, None)
+        for known in (self._matches, self._servers, self._managers, self._settled):
+            known.discard(pid)
 
     def _examine(self, numbers: Collection[int], fresh: set[int]) -> None:
         for pid in numbers:
             fresh.add(pid)
-            seen = processes.look(pid)
+            before, seen = self._seen[pid], processes.look(pid)
             if seen is None or seen.state in "ZXx":
                 self._drop(pid)
                 continue
             self._seen[pid] = seen
+            if pid in self._settled and (seen.process, seen.name) == (before.process, before.name):
+                continue
             self._name(seen)
-            if processes.age(seen.process) > _YOUNG:
-                self._settled.add(pid)
+            (self._settled.add if processes.age(seen.process) > _YOUNG else self._settled.discard)(pid)
 
     def _name(self, seen: Look) -> None:
         pid = seen.process.pid
-        arguments = processes.command_line(pid) or ()
-        is_server = goes_by(_SERVER, seen.name, arguments)
-        is_wanted = not is_server and goes_by(self._wanted, seen.name, arguments)
+        names = names_of(seen.name, processes.command_line(pid) or ())
+        is_server = self._server.fits(names)
+        is_wanted = not is_server and self._wanted.fits(names)
+        is_manager = any(_MANAGERS.fullmatch(name) for name in names.whole)
         (self._servers.add if is_server else self._servers.discard)(pid)
         (self._matches.add if is_wanted else self._matches.discard)(pid)
+        (self._managers.add if is_manager else self._managers.discard)(pid)
 
     def _family(self) -> set[int]:
-        """Return the matched and all their descendants, by what was last seen of each one's parent."""
+        """Return the matched, all their descendants, and who was one before its parent died."""
         children: dict[int, list[int]] = {}
         for pid, seen in self._seen.items():
             children.setdefault(seen.parent, []).append(pid)
         family: set[int] = set()
-        waiting = list(self._matches)
+        kin = [pid for pid, process in self._kin.items() if pid in self._seen and self._seen[pid].process == process]
+        waiting = [*self._matches, *kin]
         while waiting:
             pid = waiting.pop()
             if pid not in family:
                 family.add(pid)
                 waiting += [] if pid in self._servers else children.get(pid, [])
         return family
+
+    def _has_card(self, pid: int) -> bool:
+        process, now = self._seen[pid].process, self._now()
+        asked, answer, until = self._cards.get(pid, (None, False, now))
+        if asked != process or now >= until:
+            answer = processes.has_card(pid)
+            self._cards[pid] = (process, answer, now + _CARD_AGAIN)
+        return answer
 
     def _untouchable(self) -> set[int]:
         """Return ourselves, our ancestors, what is to be spared, and every language-model server."""
@@ -120,17 +157,39 @@ def normalised(name: str) -> str:
     return re.sub(r"[-_]", "", _SUFFIX.sub("", base))
 
 
-def goes_by(wanted: str, comm: str, arguments: tuple[str, ...]) -> bool:
-    """Tell whether a process has this normalised name: its own, its program's, or its script's."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a process goes by, normalised. `cut`: the beginning of a name of which the kernel kept no more, or ""."""
+
+    whole: frozenset[str]
+    cut: str
+
+
+class Program:
+    """The program that was asked for, by any one of the names it goes by."""
+
+    def __init__(self, name: str) -> None:
+        self._name = normalised(name)
+        aliases = (running for asked, running in _ALIASES if re.fullmatch(asked, self._name))
+        self._running = re.compile(next(aliases, re.escape(self._name)))
+
+    def fits(self, names: Names) -> bool:
+        """Tell whether a process with these names is one of its own."""
+        fits_whole = any(self._running.fullmatch(name) for name in names.whole)
+        return fits_whole or (names.cut != "" and self._name.startswith(names.cut))
+
+
+def names_of(comm: str, arguments: tuple[str, ...]) -> Names:
+    """Return what a process goes by: its own name, its program's, and its script's."""
     program = re.split(r"[/\\]", arguments[0])[-1] if arguments else ""
     names = {normalised(program)}
     if _INTERPRETER.fullmatch(normalised(program)):
         names.add(normalised(_script(arguments[1:])))
+    cut = ""
     if len(comm) < _COMM or not program.startswith(comm):  # else the command line has the whole of a cut name
         names.add(normalised(comm))
-        if len(comm) == _COMM and wanted.startswith(normalised(comm)):
-            return True
-    return wanted in names - {""}
+        cut = normalised(comm) if len(comm) == _COMM else ""
+    return Names(frozenset(names - {""}), cut)
 
 
 def _script(arguments: tuple[str, ...]) -> str:

@@ -98,7 +98,7 @@ LAW: tuple[Rule, ...] = (
         PromptFinished,
         ALL_DONE,
         COLD_IDLE,
-        (SetShare(100), ResetProbability(), KeepContext()),
+        (SetShare(100, linger=True), ResetProbability(), KeepContext()),
         Why.FINISHED,
     ),
     Rule(ACTIVE_INFERENCE, ServerBack, ALL_DONE, COLD_IDLE, _FORGET, Why.SERVER_BACK),

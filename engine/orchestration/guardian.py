@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,9 @@ REST = b"q"  # nothing is held
 LEAVE = b"x"  # the child is not needed any more
 _READY = b"r"
 _PATIENCE = 2.0  # seconds for the child to leave
+# Seconds before each try of the child to give back: two minutes in all. A job that is restarting answers by then.
+_PAUSES = (0.0, 0.0, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+_FRESH = 1.0  # seconds after which a change of the file is no more the parent's
 _IGNORED = ("SIGINT", "SIGHUP", "SIGTERM", "SIGQUIT", "SIGTSTP", "SIGPIPE")
 
 
@@ -40,6 +44,7 @@ class Guardian:
     def __init__(self, ledger: Path) -> None:
         self._ledger = ledger
         self._child: subprocess.Popen[bytes] | None = None
+        self._left: list[subprocess.Popen[bytes]] = []  # still giving back when they were left
         self._pipe = threading.Lock()  # held for single writes only
         self._armed = False
 
@@ -112,8 +117,11 @@ class Guardian:
             self._armed = False
             self._say(REST)
 
-    def stop(self) -> None:
-        """Let the child leave; what the ledger still holds it gives back first. One that does not listen is killed."""
+    def stop(self, *, patient: bool = False) -> None:
+        """Let the child leave; what the ledger still holds it gives back first.
+
+        One that does not listen is killed; so is one that takes long, unless `patient`: then it goes on by itself.
+        """
         with self._pipe:
             self._armed = False
             told = self._say(LEAVE)
@@ -125,6 +133,9 @@ class Guardian:
         try:
             child.wait(_PATIENCE if told else 0)
         except subprocess.TimeoutExpired:
+            if told and patient:
+                self._left.append(child)
+                return
             child.kill()
             child.wait()
 
@@ -203,8 +214,15 @@ def _watch(hear: Callable[[float | None], bytes | None]) -> None:
 
 
 def _give_back(ledger: Ledger) -> None:
-    """Undo until nothing is left: a parent that only hung may have written more meanwhile."""
-    for _ in range(10):
+    """Undo until nothing is left: a parent that only hung may have written more meanwhile, a job may be gone a while.
+
+    Whoever starts next may hold the same job again: once somebody else has written, only the fresh part is over.
+    """
+    known = _written(ledger)
+    for pause in _PAUSES:
+        time.sleep(pause)
+        if pause > _FRESH and _written(ledger) != known:
+            return
         try:
             entries = ledger.read()
             if not entries:
@@ -212,6 +230,16 @@ def _give_back(ledger: Ledger) -> None:
             ledger.clear([one.entry for one in undo(entries) if one.settled])
         except LedgerError:
             return  # not to be trusted: the next start sets it aside and says so
+        known = _written(ledger)
+
+
+def _written(ledger: Ledger) -> tuple[int, int]:
+    """Return what changes whenever the file is written."""
+    try:
+        found = ledger.path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_ino, found.st_mtime_ns
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ def law_as_markdown() -> str:
 
 def _words(effect: Effect) -> str:
     name = _event_words(type(effect))
-    return f"{name} {effect.percent}" if isinstance(effect, SetShare) else name
+    if not isinstance(effect, SetShare):
+        return name
+    return f"{name} {effect.percent}{' after LINGER' if effect.linger else ''}"
 
 
 def _event_words(kind: type) -> str:

@@ -20,6 +20,9 @@ from engine.processes import Outcome, ProcessId
 _LARGEST = 1 << 20  # bytes; a job of a thousand threads stays below
 _Pid = Annotated[int, msgspec.Meta(ge=2, le=1 << 31)]  # 0, 1 and negative numbers mean more than one process
 _Name = Annotated[str, msgspec.Meta(max_length=255)]
+_Address = Annotated[str, msgspec.Meta(min_length=1, max_length=2048)]
+_Path = Annotated[str, msgspec.Meta(max_length=4096)]
+_Percent = Annotated[float, msgspec.Meta(ge=0.0, le=100.0)]
 
 
 class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="resume"):
@@ -40,7 +43,33 @@ class Renice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="renic
     ours: int
 
 
-Entry = Resume | Renice
+class UnpauseFolding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="unpause_folding"):
+    """A group of the Folding@home client at `url` that we paused is to fold again, or to go on finishing its units.
+
+    The client writes a pause down, so it outlives a restart of the machine, and so does this entry.
+    """
+
+    url: _Address
+    group: _Name
+    finish: bool
+
+
+class RestoreBoinc(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="restore_boinc"):
+    """The BOINC client's GPU mode for a while is to end; it ends by itself, too, so it is of this boot only."""
+
+    address: _Address
+    password_file: _Path
+
+
+class RestoreMps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="restore_mps"):
+    """The MPS daemon's percentage that we changed from `previous` to `ours` is to be `previous` again."""
+
+    pipe_directory: _Path
+    previous: _Percent
+    ours: _Percent
+
+
+Entry = Resume | Renice | UnpauseFolding | RestoreBoinc | RestoreMps
 
 
 class _Untrusted(LedgerError):  # noqa: N818 - named after what the file is
@@ -72,6 +101,8 @@ class Ledger:
         """Add what is about to be done; on return it is on the disk."""
         known = self.read()
         self._write([*known, *(entry for entry in entries if entry not in known)])
+        if any(persistent(entry) for entry in entries):
+            self._see_to_login(needed=True)
 
     def clear(self, entries: Collection[Entry] | None = None) -> None:
         """Strike what is undone (None: all); without any entry left there is no file."""
@@ -80,14 +111,15 @@ class Ledger:
         if left:
             if len(left) < len(known):
                 self._write(left)
-            return
-        try:
-            self.path.unlink(missing_ok=True)
-        except OSError as error:
-            raise LedgerError(f"{self.path}: cannot be deleted: {error.strerror}") from None
+        else:
+            try:
+                self.path.unlink(missing_ok=True)
+            except OSError as error:
+                raise LedgerError(f"{self.path}: cannot be deleted: {error.strerror}") from None
+        self._see_to_login(needed=any(persistent(entry) for entry in left))
 
     def read(self) -> tuple[Entry, ...]:
-        """Return what is to be undone; nothing where there is no file, or one from before a restart."""
+        """Return what is to be undone; of a file from before a restart of the machine only what outlives one."""
         content = self._content()
         if content is None:
             return ()
@@ -95,7 +127,8 @@ class Ledger:
             sheet = msgspec.json.decode(content, type=_Sheet)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._refuse(f"it is not a ledger: {error}") from None
-        return tuple(sheet.entries) if sheet.boot == processes.boot_id() else ()
+        same_boot = sheet.boot == processes.boot_id()
+        return tuple(entry for entry in sheet.entries if same_boot or persistent(entry))
 
     def set_aside(self) -> None:
         """Rename a file that was refused, so that work can go on and somebody can look at it."""
@@ -111,6 +144,11 @@ class Ledger:
             write_private(self.path, msgspec.json.encode(_Sheet(1, processes.boot_id(), entries)))
         except OSError as error:
             raise LedgerError(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    def _see_to_login(self, *, needed: bool) -> None:
+        from engine.orchestration import login  # noqa: PLC0415 - logs, which the guardian can spare until the end
+
+        login.see_to(self.path, needed)
 
     def _content(self) -> bytes | None:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe must not block us
@@ -147,9 +185,47 @@ class Ledger:
         return _Untrusted(f"{self.path}: refused and not acted on: {reason}")
 
 
+def persistent(entry: Entry) -> bool:
+    """Tell whether what was done outlives a restart of the machine."""
+    return isinstance(entry, UnpauseFolding)
+
+
 def undo(entries: Collection[Entry]) -> tuple[Undone, ...]:
-    """Give back what the entries name, as far as it is still as we left it. Never raises."""
-    return tuple(_resume(entry) if isinstance(entry, Resume) else _renice(entry) for entry in entries)
+    """Give back what the entries name, as far as it is still as we left it. Never raises.
+
+    Processes come first: they take no time, the others may wait for an answer.
+    """
+    return tuple(_undo(entry) for entry in sorted(entries, key=lambda entry: not isinstance(entry, Resume | Renice)))
+
+
+def _undo(entry: Entry) -> Undone:
+    try:
+        match entry:
+            case Resume():
+                return _resume(entry)
+            case Renice():
+                return _renice(entry)
+            case _:
+                return _undo_elsewhere(entry)
+    except Exception as error:  # noqa: BLE001 - one that fails must not keep the others from being given back
+        return Undone(entry, False, f"{type(entry).__name__}: {error!r}")
+
+
+def _undo_elsewhere(entry: UnpauseFolding | RestoreBoinc | RestoreMps) -> Undone:
+    """Let the backend undo it; it is loaded now and not before, since the guardian must stay small."""
+    match entry:
+        case UnpauseFolding():
+            from engine.orchestration.backends.folding import undo as unpause  # noqa: PLC0415 - as above
+
+            return unpause(entry)
+        case RestoreBoinc():
+            from engine.orchestration.backends.boinc import undo as end_lease  # noqa: PLC0415 - as above
+
+            return end_lease(entry)
+        case RestoreMps():
+            from engine.orchestration.backends.mps_control import undo as restore  # noqa: PLC0415 - as above
+
+            return restore(entry)
 
 
 def recover(path: Path) -> tuple[str, ...]:

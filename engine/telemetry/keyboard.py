@@ -15,7 +15,7 @@ from typing import Any
 
 from engine.clock import Clock
 from engine.errors import SensorUnavailable
-from engine.telemetry.processor import KeyKind, KeyPress
+from engine.telemetry.evidence import KeyKind, KeyPress
 from engine.telemetry.supervisor import SensorMissing, Supervisor
 
 logger = logging.getLogger(__name__)

@@ -64,9 +64,9 @@ def test_wrong_use_of_the_common_options(words: list[str], expected: str, capsys
     assert expected in capsys.readouterr().err
 
 
-def test_no_or_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 2 and the list of commands."""
-    for words in ([], ["nonsense"], ["engine", "--for", "minus"], ["engine", "--for", "-1"]):
+    for words in (["nonsense"], ["engine", "--for", "minus"], ["engine", "--for", "-1"]):
         with pytest.raises(SystemExit) as ended:
             cli.main(words)
         assert ended.value.code == 2

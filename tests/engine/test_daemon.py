@@ -39,6 +39,7 @@ def engine_on(folder: Path, server: StandIn, job: str, **settings: object) -> It
     values = {
         "SERVER_URL": server.url,
         "BACKGROUND_PROCESS_NAME": job,
+        "BACKGROUND_METHOD": "process",
         "FALLBACK_TO_SUSPEND": "on",
         "KEYBOARD": "off",
         "MICROPHONE": "off",

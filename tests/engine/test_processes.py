@@ -1,10 +1,13 @@
 """What is known of processes, and what is done to exactly one of them."""
 
+import importlib.util
 import os
 import socket
 import subprocess
 import sys
+from types import ModuleType
 
+import psutil
 import pytest
 from helpers.job import background_job, identity, unique_name
 from helpers.wait import wait_until
@@ -108,3 +111,64 @@ def test_numbers_that_nobody_has_are_answered_by_nothing() -> None:
     """A negative number would mean many processes, so it must mean none."""
     assert processes.look(-1) is None
     assert processes.suspend(ProcessId(2**31 - 1, 1)) is Outcome.GONE
+
+
+# ---- The other systems' half, run here: psutil shows the same on all -------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Give the module as it is on a Mac."""
+    assert psutil.LINUX  # it has found out before it is told something else
+    assert processes.__file__
+    found = importlib.util.spec_from_file_location("processes_elsewhere", processes.__file__)
+    assert found
+    assert found.loader
+    module = importlib.util.module_from_spec(found)
+    monkeypatch.setitem(sys.modules, found.name, module)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    found.loader.exec_module(module)
+    monkeypatch.setattr(sys, "platform", "linux")
+    return module
+
+
+@pytest.mark.real
+def test_elsewhere_a_process_is_seen_stopped_and_let_go_on(elsewhere: ModuleType) -> None:
+    """The same names with the same meaning."""
+    with background_job(unique_name()) as job:
+        seen = elsewhere.look(job.pid)
+        assert (seen.parent, seen.nice, seen.process.pid) == (os.getpid(), 0, job.pid)
+        assert 0 <= elsewhere.age(seen.process) < 60
+        assert job.pid in elsewhere.pids()
+        assert elsewhere.command_line(job.pid) == processes.command_line(job.pid)
+        assert elsewhere.environment(job.pid) == processes.environment(job.pid)
+        assert elsewhere.threads(seen.process) == (seen.process,)
+        assert not elsewhere.has_card(job.pid)
+        assert elsewhere.may_suspend(seen.process)
+        assert elsewhere.suspend(seen.process).name == "DONE"
+        wait_until(lambda: elsewhere.stopped(seen.process), what="the stop")
+        assert elsewhere.resume(seen.process).name == "DONE"
+        wait_until(lambda: job.running, what="the job to go on")
+        assert elsewhere.renice(seen.process, 5).name == "DONE"
+        assert elsewhere.nice(job.pid) == 5
+
+
+def test_elsewhere_the_wrong_and_the_dead_are_left_alone_too(elsewhere: ModuleType) -> None:
+    """The start must be the same, and what is gone is answered by nothing."""
+    with background_job(unique_name()) as job:
+        seen = elsewhere.look(job.pid).process
+        earlier = elsewhere.ProcessId(seen.pid, seen.start - 100)
+        assert not elsewhere.alive(earlier)
+        assert elsewhere.suspend(earlier).name == "GONE"
+        assert elsewhere.renice(earlier, 5).name == "GONE"
+        assert job.running
+    assert elsewhere.look(job.pid) is None
+    assert elsewhere.command_line(job.pid) is None
+    assert elsewhere.environment(job.pid) is None
+    assert elsewhere.suspend(seen).name == "GONE"
+
+
+def test_elsewhere_the_listener_on_a_port_is_found(elsewhere: ModuleType) -> None:
+    """As far as the system tells."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert elsewhere.listener(server.getsockname()[1]) == os.getpid()

@@ -29,7 +29,8 @@ def first_report_when_held(folder: Path, job: str, suspend: bool) -> ShareReport
     """Ask for 0 percent; return what came of it, after it was given back."""
     reports: list[ShareReport] = []
     path = folder / "ledger.json"
-    settings = Settings().replace({"BACKGROUND_PROCESS_NAME": job, "FALLBACK_TO_SUSPEND": suspend})
+    ours = {"BACKGROUND_METHOD": "process", "BACKGROUND_PROCESS_NAME": job, "FALLBACK_TO_SUSPEND": suspend}
+    settings = Settings().replace(ours)
     share = BackgroundShare(settings, reports.append, Ledger(path), Guardian(path), SystemClock())
     share.start()
     wait_until(lambda: reports, what="the first report")

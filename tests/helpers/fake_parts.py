@@ -15,6 +15,7 @@ class FakeShare:
         self.log = log
         self._post = post
         self.share = 100
+        self.lingers = False
         self.closes_in_time = True
 
     def start(self) -> None:
@@ -22,8 +23,9 @@ class FakeShare:
         self.log.append("share start")
         self._post(ShareReport(100, None, "process"))
 
-    def request(self, percent: int) -> None:
+    def request(self, percent: int, *, linger: bool = False) -> None:
         """Obey; the same wish twice is one."""
+        self.lingers = linger
         if percent != self.share:
             self.share = percent
             self.log.append(f"share {percent}")

@@ -24,7 +24,8 @@ def say(report: ShareReport) -> None:
 def main(ledger: str, job: str, share: str, *sets: str) -> None:
     """Hold the job until standard input ends."""
     changes = {name: spec(name).parse(value) for name, _, value in (item.partition("=") for item in sets)}
-    settings = Settings().replace({"BACKGROUND_PROCESS_NAME": job, "FALLBACK_TO_SUSPEND": True, **changes})
+    ours = {"BACKGROUND_METHOD": "process", "BACKGROUND_PROCESS_NAME": job, "FALLBACK_TO_SUSPEND": True}
+    settings = Settings().replace({**ours, **changes})
     held = BackgroundShare(settings, say, Ledger(Path(ledger)), Guardian(Path(ledger)), SystemClock())
     held.start()
     held.request(int(share))

@@ -10,11 +10,17 @@ from engine.orchestration.ledger import Entry, Ledger, undo
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What is in force. `share`: percent left to the job, 100 = not held; `verified` and `detail` as in ShareReport."""
+    """What is in force. `share`: percent left to the job, 100 = not held; `verified` and `detail` as in ShareReport.
+
+    `look_in`: seconds after which another look is worth while, where that differs from the usual.
+    `lost`: units of work that the job is seen to do twice since the last answer.
+    """
 
     share: int
     verified: bool | None
     detail: str = ""
+    look_in: float | None = None
+    lost: float = 0.0
 
 
 class Backend(Protocol):
@@ -26,6 +32,10 @@ class Backend(Protocol):
     @property
     def name(self) -> str:
         """Its name in settings and snapshots."""
+
+    @property
+    def costly(self) -> bool:
+        """The job loses work by each pause, so guesses are to be spared and it is given back late after a reply."""
 
     def priority(self) -> int:
         """Return how well it fits here, the highest wins; raise BackendUnavailable with the reason if it does not."""
@@ -46,7 +56,8 @@ class Backend(Protocol):
 class Safeguard:
     """Keeps the order: ledger, guardian, act; then act, guardian, ledger.
 
-    `arm` makes sure of the guardian or raises BackendUnavailable; `rest` tells it that nothing is held.
+    `arm` makes sure of the guardian or raises BackendUnavailable; `rest` is called when nothing is held by this one.
+    Each backend has its own, over the one ledger.
     """
 
     def __init__(self, ledger: Ledger, arm: Callable[[], None], rest: Callable[[], None]) -> None:
@@ -54,6 +65,11 @@ class Safeguard:
         self._arm = arm
         self._rest = rest
         self._entries: list[Entry] = []  # also kept here: the file may be lost
+
+    @property
+    def holds(self) -> bool:
+        """Something is written down that has to be undone."""
+        return bool(self._entries)
 
     def before_acting(self, entries: Collection[Entry]) -> None:
         """Write down what is about to be done and arm the guardian; only on return may it be done."""
@@ -74,8 +90,9 @@ class Safeguard:
         undone = undo(self._entries)
         left = [one for one in undone if not one.settled]
         self._entries = [one.entry for one in left]
+        if not left:
+            self._rest()
+        self._ledger.clear([one.entry for one in undone if one.settled])
         if left:
             raise LedgerError("; ".join(one.sentence for one in left))
-        self._rest()
-        self._ledger.clear()
         return tuple(dict.fromkeys(one.sentence for one in undone))

@@ -7,6 +7,7 @@ class NullBackend:
     """Does nothing and claims nothing. `reason`: why the job is left alone, fit to be shown."""
 
     name = "null"
+    costly = False
 
     def __init__(self, reason: str = "") -> None:
         self._reason = reason

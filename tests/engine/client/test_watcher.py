@@ -126,7 +126,7 @@ def test_late_answers_for_a_minute_are_a_loss() -> None:
     """A server whose health alone answers has hung; an answer in between starts the minute anew."""
     script = Script(up(), every=1.0)
     assert script.then(*[LATE] * 40, up(1), *[LATE] * 59) == ["arrived"]
-    assert script.then(LATE, LATE) == ["lost: "]
+    assert script.then(SKIPPED, LATE) == ["lost: "]
     assert not script.view.busy
 
 
@@ -145,6 +145,14 @@ def test_a_restart_between_two_looks_is_a_seen_loss(after: Look) -> None:
     script.then(after)
     assert script.view.loss == "the server was started anew"
     assert script.view.starts == starts + 1
+
+
+@pytest.mark.parametrize("end", [up(mark="2"), ASLEEP])
+def test_a_prompt_that_ended_with_a_restart_or_before_sleep_leaves_nothing(end: Look) -> None:
+    """It is over, and its context is gone."""
+    script = Script(up(), up(1))
+    assert script.then(end)[-1] == "finished"
+    assert script.view.loss
 
 
 def test_another_model_of_a_router_is_no_restart() -> None:
@@ -270,7 +278,8 @@ def test_a_prompt_beside_idle_slots_is_stranded_only_behind_an_action_of_ours() 
         seen.append(script.interpreter.stranded)
     assert seen == [False, False, True]
     script.then(up(2, deferred=1))
-    assert script.view.in_doubt
+    script.then(up())
+    assert script.view.in_doubt, "that look may have been under way before the action ended"
     script.then(up())
     assert not script.view.in_doubt
 
@@ -289,6 +298,8 @@ def test_where_waiting_is_not_shown_a_stranded_prompt_is_supposed_once() -> None
     script = Script(idle)
     script.view.in_doubt = True
     script.then(Look(reached=True, work=1))
+    assert not script.interpreter.stranded
+    script.then(idle)
     assert not script.interpreter.stranded
     script.then(idle)
     assert script.interpreter.stranded

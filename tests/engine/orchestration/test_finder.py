@@ -11,7 +11,7 @@ from helpers.job import background_job, identity, unique_name
 from helpers.wait import wait_until
 
 from engine import processes
-from engine.orchestration.finder import ProcessFinder, goes_by, normalised
+from engine.orchestration.finder import ProcessFinder, Program, names_of
 from engine.processes import Look, ProcessId
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -30,11 +30,21 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
         ("fahclient", "worker", ("/opt/fahclient", "--gpu")),
         ("nvidia-cuda-mps-control", "nvidia-cuda-mps", ("nvidia-cuda-mps-control", "-d")),
         ("nvidia-cuda-mps-control", "nvidia-cuda-mps", ()),
+        ("fahclient", "FahCore_22", ("/var/lib/fah-client/cores/FahCore_22", "-dir", "01")),
+        ("fah-client", "FahCore_a8.exe", ("C:\\fah\\FahCore_a8.exe",)),
+        ("Folding@home", "fah-client", ("/usr/bin/fah-client",)),
+        ("FahCore_*", "FahCore_26", ()),
+        ("FahCore_22", "FahCore_22", ()),
+        ("FAHClient.exe", "fah-client", ()),
+        ("boinc-client", "boinc", ("/usr/bin/boinc",)),
+        ("boincmgr", "boinc.exe", ("C:\\Program Files\\BOINC\\boinc.exe",)),
+        ("boinc", "boinc_client", ("./boinc_client",)),
+        ("einstein_O3AS_1.07", "einstein_O3AS_1", ()),
     ],
 )
 def test_names_that_fit(wanted: str, comm: str, arguments: tuple[str, ...]) -> None:
     """Case, hyphens, .exe, the cut at 15 characters and an interpreter in front make no difference."""
-    assert goes_by(normalised(wanted), comm, arguments)
+    assert Program(wanted).fits(names_of(comm, arguments))
 
 
 @pytest.mark.parametrize(
@@ -48,11 +58,17 @@ def test_names_that_fit(wanted: str, comm: str, arguments: tuple[str, ...]) -> N
         ("nvidia-cuda-mps-control", "nvidia-cuda-mps", ("nvidia-cuda-mps-server",)),
         ("nvidia-cuda-mps-control", "nvidia", ()),
         ("fahclient", "kworker/0:1", ()),
+        ("fahclient", "FahCore_zz", ()),
+        ("fahclient", "FAHCoreWrapper", ("FAHCoreWrapper", "FahCore_22")),
+        ("FahCore_22", "FahCore_23", ()),
+        ("boinc", "boincmgr", ("boincmgr",)),
+        ("boincmgr", "boincmgr", ("boincmgr",)),
+        ("anything", "---------------", ()),
     ],
 )
 def test_names_that_do_not_fit(wanted: str, comm: str, arguments: tuple[str, ...]) -> None:
     """A part of a name, or a name among the arguments, is not the name."""
-    assert not goes_by(normalised(wanted), comm, arguments)
+    assert not Program(wanted).fits(names_of(comm, arguments))
 
 
 def test_a_job_is_found_when_it_starts_and_lost_when_it_ends() -> None:
@@ -161,4 +177,93 @@ def test_all_are_looked_at_again_from_time_to_time(monkeypatch: pytest.MonkeyPat
     table[10] = Look(ProcessId(10, 1), "job", "S", 1, 0)
     assert finder.find() == ()
     now = 31.0
+    assert finder.find() == (ProcessId(10, 1),)
+
+
+# ---- Who holds the card ----------------------------------------------------------------------------------------------
+
+
+def _family(*names: str) -> dict[int, Look]:
+    """Return processes of which each is the parent of the next."""
+    return {10 + n: Look(ProcessId(10 + n, 1 + n), name, "S", 9 + n, 0) for n, name in enumerate(names)}
+
+
+def test_a_parent_that_has_the_card_open_is_found_with_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer computes by itself; its children only bring the data. A wrapper above both does nothing."""
+    _show(monkeypatch, _family("job", "trainer", "loader"))
+    monkeypatch.setattr(processes, "has_card", {10: False, 11: True}.__getitem__)
+    finder = ProcessFinder("job", lambda: 0.0)
+    assert [found.pid for found in finder.find()] == [11, 12]
+    assert [member.pid for member in finder.members()] == [10, 11, 12]
+
+
+@pytest.mark.parametrize("manager", ["fah-client", "boinc"])
+def test_a_program_that_manages_others_is_not_found_above_them(monkeypatch: pytest.MonkeyPatch, manager: str) -> None:
+    """It looks at the card, but a stopped one would answer nobody; without any children it is like any other."""
+    table = _family(manager, "worker")
+    _show(monkeypatch, table)
+    monkeypatch.setattr(processes, "has_card", lambda _: True)
+    finder = ProcessFinder(manager, lambda: 0.0)
+    assert [found.pid for found in finder.find()] == [11]
+    del table[11]
+    assert [found.pid for found in finder.find()] == [10]
+
+
+def test_the_card_is_asked_for_seldom_and_anew_for_a_new_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is kept for five seconds, for this very process only."""
+    now, asked = 0.0, []
+    table = _family("job", "loader")
+    _show(monkeypatch, table)
+    monkeypatch.setattr(processes, "has_card", lambda pid: bool(asked.append(pid)))
+    finder = ProcessFinder("job", lambda: now)
+    finder.find()
+    finder.find()
+    assert asked == [10]
+    table[10] = Look(ProcessId(10, 99), "job", "S", 1, 0)
+    finder.find()
+    assert asked == [10, 10]
+    now = 6.0
+    finder.find()
+    assert asked == [10, 10, 10]
+
+
+@pytest.mark.real
+def test_a_real_process_that_has_a_card_open_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its open files tell; a file stands for the card here."""
+    card = tmp_path / "renderD128"
+    card.touch()
+    monkeypatch.setattr(processes, "CARDS", (str(tmp_path / "renderD"),))
+    with card.open() as file, subprocess.Popen(["sleep", "60"], stdin=file) as with_card:
+        assert processes.has_card(with_card.pid)
+        with_card.kill()
+    with subprocess.Popen(["sleep", "60"]) as without:
+        assert not processes.has_card(without.pid)
+        without.kill()
+    assert not processes.has_card(without.pid)
+
+
+# ---- What happens to a family ----------------------------------------------------------------------------------------
+
+
+def test_children_stay_found_when_their_parent_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do the work still, under another parent and with names of their own; a stranger with the number does not."""
+    table = _family("job", "wrapper", "worker")
+    table[1] = Look(ProcessId(1, 0), "init", "S", 0, 0)
+    _show(monkeypatch, table)
+    finder = ProcessFinder("job", lambda: 0.0)
+    assert finder.find() == (ProcessId(12, 3),)
+    del table[10], table[11]
+    table[12] = Look(ProcessId(12, 3), "worker", "S", 1, 0)
+    assert finder.find() == (ProcessId(12, 3),)
+    table[12] = Look(ProcessId(12, 99), "worker", "S", 1, 0)
+    assert finder.find() == ()
+
+
+def test_zombies_do_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parent whose children are all dead works itself."""
+    table = _family("job", "worker")
+    _show(monkeypatch, table)
+    finder = ProcessFinder("job", lambda: 0.0)
+    assert finder.find() == (ProcessId(11, 2),)
+    table[11] = Look(ProcessId(11, 2), "worker", "Z", 10, 0)
     assert finder.find() == (ProcessId(10, 1),)

@@ -98,7 +98,7 @@ def test_the_last_reply_gives_the_card_back_and_keeps_the_context(script: Script
     script.at(2.0, PromptArrived())
     assert script.at(2.5, PromptArrived()) == ()
     assert script.at(3.0, PromptFinished()) == ()
-    assert script.at(4.0, PromptFinished()) == (SetShare(100), ResetProbability(), KeepContext())
+    assert script.at(4.0, PromptFinished()) == (SetShare(100, linger=True), ResetProbability(), KeepContext())
     assert (script.state, script.machine.hits) == (IDLE, 1)
     assert script.why == ["threshold", "prompt", "finished"]
 

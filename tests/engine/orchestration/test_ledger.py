@@ -16,13 +16,27 @@ from helpers.wait import wait_until
 
 from engine import processes
 from engine.errors import LedgerError
-from engine.orchestration.ledger import Entry, Ledger, Renice, Resume, recover, undo
+from engine.orchestration.ledger import (
+    Entry,
+    Ledger,
+    Renice,
+    RestoreBoinc,
+    RestoreMps,
+    Resume,
+    Undone,
+    UnpauseFolding,
+    recover,
+    undo,
+)
 from engine.processes import ProcessId
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 ONE = Resume(4711, 1, "one")
 TWO = Renice(4712, 2, "two", 0, 19)
+PAUSE = UnpauseFolding("ws://127.0.0.1:9/", "card", True)
+LEASE = RestoreBoinc("127.0.0.1:9", "")
+SHARE = RestoreMps("/nowhere", 100.0, 10.0)
 
 
 @pytest.fixture
@@ -60,6 +74,20 @@ def test_the_file_is_the_owners_alone(ledger: Ledger) -> None:
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
 
 
+def test_the_folder_is_synced_too(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a power cut could take the new name of the file along."""
+    synced: list[bool] = []
+    fsync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    ledger.record([ONE])
+    assert synced == [False, True]
+
+
 def test_what_was_before_the_restart_of_the_machine_is_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same number and ticks mean another process after a restart."""
     with background_job(unique_name()) as job:
@@ -71,6 +99,55 @@ def test_what_was_before_the_restart_of_the_machine_is_nothing(ledger: Ledger, m
         assert recover(ledger.path) == ()
         assert job.stopped
         assert not ledger.path.exists()
+
+
+def test_what_the_job_itself_keeps_is_read_after_a_restart_of_the_machine_too(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pause of Folding@home; leases, percentages and processes are over by then."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(processes, "boot_id", lambda: "an earlier boot")
+        ledger.record([ONE, PAUSE, LEASE, SHARE])
+        assert ledger.read() == (ONE, PAUSE, LEASE, SHARE)
+    assert ledger.read() == (PAUSE,)
+    ledger.record([TWO])
+    assert ledger.read() == (PAUSE, TWO)
+    ledger.clear([PAUSE, TWO])
+    assert not ledger.path.exists()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        b'{"type":"unpause_folding","url":"","group":"","finish":false}',
+        b'{"type":"unpause_folding","url":"ws://x/","group":"' + b"g" * 256 + b'","finish":false}',
+        b'{"type":"unpause_folding","url":"' + b"u" * 2049 + b'","group":"","finish":false}',
+        b'{"type":"restore_boinc","address":"x:1","password_file":"' + b"p" * 4097 + b'"}',
+        b'{"type":"restore_mps","pipe_directory":"/x","previous":101,"ours":10}',
+        b'{"type":"restore_mps","pipe_directory":"/x","previous":100,"ours":-1}',
+    ],
+)
+def test_entries_beyond_all_bounds_are_refused(ledger: Ledger, entry: bytes) -> None:
+    """What we would never write is not ours."""
+    ledger.record([ONE])
+    sheet = b'{"version":1,"boot":"' + processes.boot_id().encode() + b'","entries":[' + entry + b"]}"
+    ledger.path.write_bytes(sheet)
+    with pytest.raises(LedgerError, match="not a ledger"):
+        ledger.read()
+
+
+def test_each_entry_is_undone_by_its_backend_and_processes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that fails is said and keeps none of the others from being undone."""
+
+    def broken(_: Entry) -> Undone:
+        raise RuntimeError("on fire")
+
+    for name in ("boinc", "mps_control"):
+        monkeypatch.setattr(f"engine.orchestration.backends.{name}.undo", lambda entry: Undone(entry, True, "undone"))
+    monkeypatch.setattr("engine.orchestration.backends.folding.undo", broken)
+    undone = undo([PAUSE, LEASE, SHARE, ONE])
+    assert [(one.entry, one.settled) for one in undone] == [(ONE, True), (PAUSE, False), (LEASE, True), (SHARE, True)]
+    assert undone[1].sentence == "UnpauseFolding: RuntimeError('on fire')"
 
 
 def _linked(path: Path) -> None:

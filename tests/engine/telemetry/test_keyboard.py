@@ -17,7 +17,7 @@ from engine.clock import SystemClock
 from engine.errors import SensorUnavailable
 from engine.telemetry import keyboard, supervisor
 from engine.telemetry.keyboard import Ear, KeyboardSensor, KeySorter, Listening, XServer
-from engine.telemetry.processor import KeyKind, KeyPress
+from engine.telemetry.evidence import KeyKind, KeyPress
 
 CANARY = "zxqjzxqj"
 NEEDS_X = needs("Xvfb", "xdotool")

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config.settings import Settings
-from engine.telemetry.processor import AdaptiveEvidence, Fused, Fusion, KeyKind, KeyPress, Readings, loudness
+from engine.telemetry.evidence import AdaptiveEvidence, KeyKind, KeyPress, Readings
+from engine.telemetry.processor import Fused, Fusion, loudness
 
 TICK = 0.1
 

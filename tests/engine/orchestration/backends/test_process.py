@@ -15,6 +15,7 @@ from helpers.wait import wait_until
 from engine import processes
 from engine.errors import BackendUnavailable
 from engine.orchestration.backends.base import Applied, Safeguard
+from engine.orchestration.backends.grips import Lowering
 from engine.orchestration.backends.process import ProcessBackend
 from engine.orchestration.finder import ProcessFinder
 from engine.orchestration.ledger import Ledger, Renice, Resume
@@ -206,11 +207,25 @@ class TestLowering:
         """It was born at the lowest priority, which is ours and not its own."""
         with background_job(lowering.name, threads=1) as job:
             known = job.workers[0]
-            main, other = processes.threads(known)
+            _, other = processes.threads(known)
             lowering.hold(10)
             entries = [entry for entry in lowering.ledger.read() if isinstance(entry, Renice)]
-            newcomer = lowering.backend._grip.plan(other, known, {main: entries[0]})
+            newcomer = Lowering().plan(other, known, entries[:1])
             assert newcomer == Renice(other.pid, other.start, lowering.name, 0, 19)
+
+    def test_what_outlives_its_lowered_parent_gets_the_priority_back_too(self, lowering: Bench) -> None:
+        """A program that forks and leaves: the child has our priority from a parent that nobody can ask any more."""
+        with background_job(lowering.name) as first:
+            lowering.hold(10)
+            gone = lowering.ledger.read()
+            first.kill()
+            lowering.backend.verify()
+        with background_job(lowering.name) as second:
+            os.setpriority(os.PRIO_PROCESS, second.pid, 19)  # as if it had been born by the first
+            assert lowering.hold(10).verified is True
+            assert lowering.ledger.read() != gone
+            lowering.backend.release()
+            assert processes.nice(second.pid) == 0
 
 
 def test_a_priority_that_could_not_be_raised_again_is_refused(lowering: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

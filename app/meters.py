@@ -1,0 +1,293 @@
+"""The status window's panels below the plot: evidence, background job, server, and the day's counts."""
+
+from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import icons, texts, theme
+from app.history import Counts
+from engine.events import ContextState, ServerState, Snapshot
+
+_UNAVAILABLE = "unavailable: "
+
+
+def show(label: QLabel, text: str) -> None:
+    """Change a label only where it differs, and hide it where there is nothing to say."""
+    if label.text() != text:
+        label.setText(text)
+    if label.isHidden() is bool(text):
+        label.setVisible(bool(text))
+
+
+class Panel(QWidget):
+    """A heading and what stands under it, with no frame around."""
+
+    def __init__(self, heading: str) -> None:
+        super().__init__()
+        whole = QVBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        self.column = QVBoxLayout()
+        self.column.setSpacing(6)
+        whole.addLayout(self.column)
+        whole.addStretch(1)
+        self.column.addWidget(theme.label(heading, "section"))
+
+    def line(self, role: str = "") -> QLabel:
+        """Add one line of text, empty as yet."""
+        made = theme.label("", role)
+        made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        # The panels are equally wide, whatever stands in them: a word without a break must not widen the window.
+        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        made.hide()
+        self.column.addWidget(made)
+        return made
+
+
+class Figure(QWidget):
+    """A word at the right edge that changes ten times a second: unlike a label's, its change moves nothing else."""
+
+    def __init__(self, widest: str) -> None:
+        super().__init__()
+        self._text = ""
+        self.setFixedSize(self.fontMetrics().horizontalAdvance(widest) + 4, self.fontMetrics().height())
+
+    def text(self) -> str:
+        """Return the word."""
+        return self._text
+
+    def set_text(self, text: str) -> None:
+        """Show another word."""
+        if text != self._text:
+            self._text = text
+            self.setAccessibleName(text)
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the word."""
+        del event
+        painter = QPainter(self)
+        painter.setPen(QColor(theme.of(self).text))
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, self._text)
+
+
+class Meter(QWidget):
+    """One sensor: its name, its evidence as a bar and a number, and why it says nothing where it does not."""
+
+    def __init__(self, name: str, *, has_level: bool = True) -> None:
+        super().__init__()
+        self._has_level = has_level
+        self._number = Figure(self.tr("unavailable"))
+        self._bar = QProgressBar()
+        self._bar.setTextVisible(False)
+        self._bar.setAccessibleName(name)
+        self._bar.setVisible(has_level)
+        self._reason = theme.label("", "muted")
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 2)
+        grid.setVerticalSpacing(4)
+        grid.addWidget(theme.label(name, wrap=False), 0, 0)
+        grid.addWidget(self._number, 0, 1, Qt.AlignmentFlag.AlignRight)
+        grid.addWidget(self._bar, 1, 0, 1, 2)
+        grid.addWidget(self._reason, 2, 0, 1, 2)
+
+    def draw(self, level: float | None, state: str) -> None:
+        """Show evidence in [0, 1], None where there is none, and the sensor's state as in a Snapshot."""
+        reason = state.removeprefix(_UNAVAILABLE) if state.startswith(_UNAVAILABLE) else ""
+        if reason:
+            word = self.tr("unavailable")
+        elif state != "on":
+            word = self.tr("off")
+        else:
+            word = f"{level:.2f}" if self._has_level and level is not None else self.tr("on")
+        self._number.set_text(word)
+        show(self._reason, reason)
+        value = round(100 * (level or 0.0))
+        if self._bar.value() != value:
+            self._bar.setValue(value)
+
+
+class EvidencePanel(Panel):
+    """What is sensed."""
+
+    def __init__(self) -> None:
+        super().__init__(QCoreApplication.translate("Panels", "Evidence"))
+        self._keyboard = Meter(self.tr("Keyboard"))
+        self._microphone = Meter(self.tr("Microphone"))
+        self._window = Meter(self.tr("Window in front"), has_level=False)
+        for meter in (self._keyboard, self._microphone, self._window):
+            self.column.addWidget(meter)
+
+    def draw(self, snapshot: Snapshot) -> None:
+        """Show this snapshot."""
+        sensors = snapshot.sensors
+        self._keyboard.draw(snapshot.f_c, sensors.get("keyboard", "off"))
+        self._microphone.draw(snapshot.g_a, sensors.get("microphone", "off"))
+        self._window.draw(None, sensors.get("window", "off"))
+
+
+class JobPanel(Panel):
+    """The background job: its share, how it is held, whether that is seen to be so, and what else was tried."""
+
+    def __init__(self) -> None:
+        super().__init__(QCoreApplication.translate("Panels", "Background job"))
+        self.name = ""
+        self._share = self.line("headline")
+        self._verified = self.line()
+        self._back = self.line()
+        self._detail = self.line("muted")
+        self._more = QPushButton()
+        self._more.setProperty("role", "link")
+        self._more.setCheckable(True)
+        self._more.toggled.connect(self._expand)
+        self._refused = theme.label("", "muted")
+        self._count = 0
+        self.column.addWidget(self._more, alignment=Qt.AlignmentFlag.AlignLeft)
+        self.column.addWidget(self._refused)
+        self._expand(unfolded=False)
+
+    def draw(self, snapshot: Snapshot) -> None:
+        """Show this snapshot."""
+        name, share = self.name or self.tr("The job"), snapshot.background_share
+        free = self.tr("{name} has the card")
+        held = self.tr("{name} keeps {share} %")
+        show(self._share, (free if share == 100 else held).format(name=name, share=share))
+        self._show_proof(snapshot)
+        left = snapshot.deadline_in
+        back = "" if left is None else self.tr("Given back in {seconds:.0f} s without a prompt").format(seconds=left)
+        show(self._back, back)
+        show(self._detail, snapshot.background_detail)
+        reasons = "\n".join(f"{way}: {reason}" for way, reason in snapshot.refused)
+        if self._refused.text() != reasons:
+            self._refused.setText(reasons)
+            self._more.setToolTip(reasons)
+            self._count = len(snapshot.refused)
+            self._expand(unfolded=self._more.isChecked())
+
+    def _show_proof(self, snapshot: Snapshot) -> None:
+        if snapshot.backend == "null":
+            show(self._verified, self.tr("No way to hold it fits"))
+            theme.play(self._verified, "bad")
+            return
+        way = self.tr("by {way}").format(way=snapshot.backend)
+        if snapshot.background_share == 100:
+            show(self._verified, self.tr("Can be held {way}").format(way=way))
+            theme.play(self._verified, "")
+            return
+        proof = {
+            True: self.tr("✓ Held {way}, verified"),
+            False: self.tr("✗ Held {way}, but not seen to yield"),
+            None: self.tr("Held {way}, nothing to verify"),
+        }[snapshot.background_verified]
+        show(self._verified, proof.format(way=way))
+        theme.play(self._verified, {True: "good", False: "bad", None: ""}[snapshot.background_verified])
+
+    def _expand(self, unfolded: bool) -> None:
+        text = self.tr("Other ways that do not fit: {count}").format(count=self._count)
+        arrow = "▾" if unfolded else "▸"
+        self._more.setVisible(self._count > 0)
+        self._more.setText(f"{arrow} {text}")
+        self._more.setAccessibleName(text)
+        self._refused.setVisible(unfolded and self._count > 0)
+
+
+class ServerPanel(Panel):
+    """The language-model server, and the conversation it should hold."""
+
+    def __init__(self) -> None:
+        super().__init__(QCoreApplication.translate("Panels", "Server"))
+        self._state = self.line("headline")
+        self._context = self.line()
+        self._memory = self.line()
+        self._detail = self.line("muted")
+
+    def draw(self, snapshot: Snapshot) -> None:
+        """Show this snapshot."""
+        states = {
+            ServerState.UNKNOWN: self.tr("Not looked at yet"),
+            ServerState.UP: self.tr("Up and idle"),
+            ServerState.LOADING: self.tr("Loads its model"),
+            ServerState.ASLEEP: self.tr("Asleep"),
+            ServerState.BUSY: self.tr("At work"),
+            ServerState.DOWN: self.tr("Does not answer"),
+        }
+        show(self._state, states[snapshot.server])
+        tokens = snapshot.context_tokens
+        amount = "" if tokens is None else self.tr(", {tokens:,} tokens").format(tokens=tokens)
+        show(self._context, self._context_in_words(snapshot.context) + amount)
+        memory = {"on": self.tr("Unified memory: on"), "off": self.tr("Unified memory: off")}
+        show(self._memory, memory.get(snapshot.unified_memory, self.tr("Unified memory: not known")))
+        details = (snapshot.server_detail, snapshot.context_detail)
+        show(self._detail, "\n".join(detail for detail in details if detail))
+        self._detail.setToolTip(self._detail.text())  # a word without a break may be cut in the panel
+
+    def _context_in_words(self, context: ContextState) -> str:
+        return {
+            ContextState.NONE: self.tr("Context: none yet"),
+            ContextState.SAVED: self.tr("Context: saved"),
+            ContextState.RESTORING: self.tr("Context: being restored"),
+            ContextState.RESTORED: self.tr("Context: restored"),
+            ContextState.WARM: self.tr("Context: warm"),
+            ContextState.USELESS: self.tr("Context: restoring does not help this model"),
+        }[context]
+
+
+class TodayPanel(Panel):
+    """How today's guesses turned out."""
+
+    def __init__(self) -> None:
+        super().__init__(QCoreApplication.translate("Panels", "Today"))
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(12)
+        grid.setColumnStretch(1, 1)
+        words = (self.tr("ready in time"), self.tr("false alarms"), self.tr("missed prompts"))
+        self._numbers = [theme.label("0", "number", wrap=False) for _ in words]
+        for row, (number, text) in enumerate(zip(self._numbers, words, strict=True)):
+            number.setAccessibleName(text)
+            grid.addWidget(number, row, 0, Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(theme.label(text), row, 1)
+        self.column.addLayout(grid)
+
+    def draw(self, counts: Counts) -> None:
+        """Show these counts."""
+        for label, count in zip(
+            self._numbers, (counts.hits, counts.false_positives, counts.false_negatives), strict=True
+        ):
+            show(label, str(count))
+
+
+class Heading(QWidget):
+    """The state as a picture, in words, and with its figures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._picture = QLabel()
+        self._title = theme.label("", "title", wrap=False)
+        self._sentence = theme.label("", "muted")
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        words.addWidget(self._title)
+        words.addWidget(self._sentence)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(14)
+        row.addWidget(self._picture)
+        row.addLayout(words, 1)
+        self._shown = ""
+
+    def draw(self, snapshot: Snapshot | None) -> None:
+        """Show this snapshot; None: the engine has not begun."""
+        name = icons.mark(snapshot, answered=True)
+        if name != self._shown:
+            self._shown = name
+            self._picture.setPixmap(icons.icon(name).pixmap(44, 44))
+        show(self._title, texts.title(snapshot) if snapshot else self.tr("Starting"))
+        show(self._sentence, texts.sentence(snapshot) if snapshot else self.tr("Waiting for the engine."))

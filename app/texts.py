@@ -1,0 +1,92 @@
+"""The engine's state in words: the menu, the tooltip and `status` say the same. Works without Qt."""
+
+import sys
+
+from engine.events import ServerState, Snapshot, State
+
+
+def tr(text: str) -> str:
+    """Return Qt's translation where Qt is loaded; whoever has no screen does without it."""
+    qt = sys.modules.get("PySide6.QtCore")
+    return text if qt is None else str(qt.QCoreApplication.translate("texts", text))
+
+
+def title(snapshot: Snapshot) -> str:
+    """Name the state in two or three words."""
+    if snapshot.closed:
+        return tr("Ended")
+    if snapshot.paused:
+        return tr("Paused")
+    return {
+        State.COLD_IDLE: tr("Waiting"),
+        State.SPECULATIVE_PREPARED: tr("Prepared"),
+        State.ACTIVE_INFERENCE: tr("Server at work"),
+        State.DEGRADED: tr("No server"),
+    }[snapshot.state]
+
+
+def sentence(snapshot: Snapshot) -> str:
+    """Say the state as one sentence, as one would aloud."""
+    return f"{_happening(snapshot)}; {_consequence(snapshot)}."
+
+
+def _happening(snapshot: Snapshot) -> str:
+    if snapshot.closed:
+        return tr("The engine has ended")
+    if snapshot.paused:
+        if snapshot.paused_for is None:
+            return tr("Paused until you resume")
+        return tr("Paused for another {time}").format(time=duration(snapshot.paused_for))
+    if snapshot.state is State.SPECULATIVE_PREPARED and snapshot.deadline_in is not None:
+        return tr("A prompt seems near, and is waited for another {time}").format(time=duration(snapshot.deadline_in))
+    loading = snapshot.server is ServerState.LOADING
+    return {
+        State.COLD_IDLE: tr("Waiting for quiet after a false alarm")
+        if snapshot.holding
+        else tr("Waiting for signs of a prompt"),
+        State.SPECULATIVE_PREPARED: tr("A prompt seems near"),
+        State.ACTIVE_INFERENCE: tr("The server is answering"),
+        State.DEGRADED: tr("The server is loading its model") if loading else tr("The server does not answer"),
+    }[snapshot.state]
+
+
+def _consequence(snapshot: Snapshot) -> str:
+    share = snapshot.background_share
+    if share < 100:
+        if snapshot.background_verified is False:
+            return tr("the background job was told to yield, but is not seen to")
+        return tr("the card is free for it") if share == 0 else tr("the card is as good as free")
+    wanted = snapshot.state in (State.SPECULATIVE_PREPARED, State.ACTIVE_INFERENCE)
+    return tr("the background job is not held back") if wanted else tr("the background job has the card")
+
+
+def job(snapshot: Snapshot) -> str:
+    """Say what holds the background job, and why it is so."""
+    share = snapshot.background_share
+    held = tr("Job: free") if share == 100 else tr("Job: {share} % left").format(share=share)
+    notes = [] if snapshot.backend == "null" else [snapshot.backend]
+    if share < 100 and snapshot.background_verified is not None:
+        notes.append(tr("verified") if snapshot.background_verified else tr("not verified"))
+    if notes:
+        held += f" ({', '.join(notes)})"
+    return f"{held}. {snapshot.background_detail}" if snapshot.background_detail else held
+
+
+def tooltip(snapshot: Snapshot) -> str:
+    """Say state, P, threshold and what holds the job, in three short lines."""
+    figures = tr("P {probability:.2f}, threshold {threshold:.2f}")
+    lines = (
+        f"ZAT-SCS: {title(snapshot)}",
+        figures.format(probability=snapshot.probability, threshold=snapshot.threshold),
+        job(snapshot),
+    )
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Say how long, as roughly as people do."""
+    if seconds < 90:
+        return tr("{count} s").format(count=max(1, round(seconds)))
+    if seconds < 90 * 60:
+        return tr("{count} min").format(count=-int(-seconds // 60))
+    return tr("{count} h").format(count=round(seconds / 3600))

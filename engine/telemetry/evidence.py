@@ -1,0 +1,257 @@
+"""Readings of evidence: from what was sensed to f_c and g_a in [0, 1]. Pure: no clock, no thread, no log.
+
+`seed` takes the founding text literally. `adaptive` lets evidence age, ignores held keys, modifiers and shortcuts,
+follows the noise floor of the room, wants a voice that lasts, and knows that people take turns with the server.
+"""
+
+import enum
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+WINDOW = 10  # presses remembered
+
+
+class KeyKind(enum.Enum):
+    """All that is ever known of a key press."""
+
+    TEXT = "text"
+    DELETE = "delete"
+    MODIFIER = "modifier"
+    ENTER = "enter"
+    REPEAT = "repeat"
+    NAVIGATION = "navigation"
+    SHORTCUT = "shortcut"
+    PASTE = "paste"
+
+
+QUALIFYING = frozenset({KeyKind.TEXT, KeyKind.DELETE, KeyKind.ENTER})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPress:
+    """A key went down at `at` (monotonic seconds)."""
+
+    at: float
+    kind: KeyKind
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What the sensors heard since the last tick.
+
+    `db`: loudness in dBFS, -inf digital silence, None unknown. `voice`: probability of a human voice in [0, 1], None
+    where nobody can tell; then loudness stands in for it.
+    """
+
+    keys: tuple[KeyPress, ...] = ()
+    keyboard: bool = True
+    db: float | None = None
+    microphone: bool = False
+    voice: float | None = None
+
+
+class Evidence(Protocol):
+    """A reading of evidence: keeps what it must remember between ticks."""
+
+    def hear(self, now: float, readings: Readings) -> bool:
+        """Take in one tick; True if it held evidence of a person preparing a prompt."""
+
+    def prompted(self, now: float) -> None:
+        """Take note that a prompt arrived."""
+
+    def replied(self, now: float) -> None:
+        """Take note that the server finished a reply."""
+
+    def f_c(self, now: float) -> float:
+        """Return the evidence of keys in [0, 1]."""
+
+    def g_a(self, now: float) -> float:
+        """Return the evidence of sound in [0, 1]."""
+
+
+class SeedEvidence:
+    """The founding text taken literally: ten timestamps that never age, mean interval; RMS."""
+
+    AUDIBLE = 0.0185  # the least steady g_a that carries P over the default threshold
+
+    def __init__(self) -> None:
+        self._presses: deque[float] = deque(maxlen=WINDOW)
+        self._rms = 0.0
+
+    def hear(self, now: float, readings: Readings) -> bool:
+        """Take in one tick: presses of any kind count."""
+        del now
+        self._presses.extend(press.at for press in readings.keys)
+        self._rms = 0.0 if readings.db is None else min(1.0, 10 ** (readings.db / 20))
+        return bool(readings.keys) or self._rms >= self.AUDIBLE
+
+    def prompted(self, now: float) -> None:
+        """Take no note: the founding text knows no turns."""
+
+    def replied(self, now: float) -> None:
+        """Take no note."""
+
+    def f_c(self, now: float) -> float:
+        """Return presses a second over the last ten, at most 1."""
+        del now
+        if len(self._presses) < 2:
+            return 0.0
+        mean = (self._presses[-1] - self._presses[0]) / (len(self._presses) - 1)
+        return min(1.0, 1.0 / mean) if mean > 0 else 1.0
+
+    def g_a(self, now: float) -> float:
+        """Return the RMS of the tick."""
+        del now
+        return self._rms
+
+
+class Cadence:
+    """Typing: its height in [0, 1] grows with the number of presses and their pace, and fades when they stop."""
+
+    FULL = 4  # presses for full height
+    BRISK = 0.25  # s between presses; slower typing counts less
+    STALE = 2.5  # s after the last press
+    MEMORY = 10.0  # s
+
+    def __init__(self) -> None:
+        self._presses: deque[float] = deque(maxlen=WINDOW)
+
+    def take(self, now: float, presses: Iterable[KeyPress]) -> None:
+        """Take in qualifying presses; Enter empties the window, since what follows is another prompt."""
+        for press in presses:
+            if press.kind is KeyKind.ENTER:
+                self._presses.clear()
+            else:
+                self._presses.append(press.at)
+        while self._presses and now - self._presses[0] > self.MEMORY:
+            self._presses.popleft()
+
+    def height(self, now: float) -> float:
+        """Return how much this looks like writing."""
+        count = len(self._presses)
+        if count < 2:
+            return 0.0
+        age = max(0.0, now - self._presses[-1])
+        if age > self.STALE:
+            return 0.0
+        mean = (self._presses[-1] - self._presses[0]) / (count - 1)
+        return clip((count - 1) / (self.FULL - 1)) * clip(self.BRISK / max(mean, age, 1e-9))
+
+
+class Room:
+    """Sound: how far it stands over the room's own noise, and whether it lasts as speech does."""
+
+    ABOVE = 6.0  # dB over the noise floor
+    RANGE = 18.0  # dB from there to full height
+    FOOT = 0.35
+    START = -50.0  # dBFS
+    FALL = 3.0  # dB a tick
+    RISE = 0.1
+    SHARE = 0.5  # of the last ten ticks must be voice: clicks of keys and a cough are not
+
+    def __init__(self) -> None:
+        self._floor = self.START
+        self._above: float | None = None
+        self._voiced: deque[bool] = deque(maxlen=10)
+
+    def take(self, db: float | None, voice: float | None) -> None:
+        """Take in the loudness of one tick, in dBFS, and the probability of a voice if it is known."""
+        if db is None or math.isinf(db):
+            # Digital silence is a muted or empty source: it says nothing about the room, so the floor stays.
+            self._above = None
+            self._voiced.append(False)
+            return
+        if db < self._floor:
+            self._floor = max(db, self._floor - self.FALL)
+        elif voice is None or voice < 0.5:
+            self._floor += min(self.RISE, db - self._floor)
+        self._above = db - self._floor
+        self._voiced.append(self._above >= self.ABOVE if voice is None else voice >= 0.5)
+
+    @property
+    def speech(self) -> bool:
+        """Tell whether somebody has been speaking for the last second."""
+        return sum(self._voiced) >= self.SHARE * 10
+
+    def height(self) -> float:
+        """Return how much this looks like speech meant to be heard."""
+        if self._above is None or not self.speech:
+            return 0.0
+        return clip((self._above - self.ABOVE) / self.RANGE + self.FOOT)
+
+
+class Turns:
+    """Turn-taking: typing soon after a reply is likely the next prompt, Enters that brought none make it less so."""
+
+    HALVING = 60.0  # s after a reply
+    LEAST = 0.05
+    MEMORY = 60.0  # s that an Enter without a prompt is held against what is typed
+    ANSWERED = 3.0  # s within which a prompt must follow its Enter
+    MOST = 6
+
+    def __init__(self) -> None:
+        self._enters: deque[float] = deque()
+        self._replied_at: float | None = None
+
+    def take(self, now: float, presses: Iterable[KeyPress]) -> None:
+        """Take in the presses of one tick."""
+        self._enters.extend(press.at for press in presses if press.kind is KeyKind.ENTER)
+        while self._enters and now - self._enters[0] > self.MEMORY:
+            self._enters.popleft()
+
+    def prompted(self, now: float) -> None:
+        """Take note that the last Enters were answered by a prompt."""
+        while self._enters and now - self._enters[-1] <= self.ANSWERED:
+            self._enters.pop()
+
+    def replied(self, now: float) -> None:
+        """Take note of a reply."""
+        self._replied_at = now
+
+    def factor(self, now: float) -> float:
+        """Return how much evidence counts now, in (0, 1]; before the first reply nothing is known of turns."""
+        if self._replied_at is None:
+            return 1.0
+        missed = sum(now - at > self.ANSWERED for at in self._enters)
+        fading = max(self.LEAST, 2 ** (-(now - self._replied_at) / self.HALVING))
+        return float(fading * 0.5 ** min(missed, self.MOST))
+
+
+class AdaptiveEvidence:
+    """Evidence that ages and takes turns. Heights were picked on recorded typing, not on the days it is judged by."""
+
+    KEY_HEIGHT = 0.30
+    SOUND_HEIGHT = 0.20
+
+    def __init__(self) -> None:
+        self._cadence = Cadence()
+        self._room = Room()
+        self._turns = Turns()
+        self.prompted = self._turns.prompted
+        self.replied = self._turns.replied
+
+    def hear(self, now: float, readings: Readings) -> bool:
+        """Take in one tick."""
+        qualifying = [press for press in readings.keys if press.kind in QUALIFYING]
+        self._cadence.take(now, qualifying)
+        self._turns.take(now, qualifying)
+        self._room.take(readings.db, readings.voice)
+        return bool(qualifying) or self._room.speech
+
+    def f_c(self, now: float) -> float:
+        """Return the height of typing."""
+        height = self._cadence.height(now)
+        return self.KEY_HEIGHT * height * self._turns.factor(now) if height else 0.0
+
+    def g_a(self, now: float) -> float:
+        """Return the height of speech."""
+        height = self._room.height()
+        return self.SOUND_HEIGHT * height * self._turns.factor(now) if height else 0.0
+
+
+def clip(value: float) -> float:
+    """Return the value, or the end of [0, 1] that it lies beyond."""
+    return min(1.0, max(0.0, value))

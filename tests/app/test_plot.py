@@ -1,0 +1,127 @@
+"""The live plot: what it draws, when, and when not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.history import POINTS, History
+from app.plot import Plot, word
+from engine.events import Moved, Snapshot, State, Why
+
+AT = 1_790_000_000.0
+
+
+def filled(seconds: int = 300) -> History:
+    """Return a history with a prompt in it."""
+    history = History()
+    prompt = Moved(State.COLD_IDLE, State.ACTIVE_INFERENCE, Why.PROMPT)
+    for tick in range(seconds * 10):
+        answering = tick > seconds * 10 - 200
+        history.add(
+            Snapshot(
+                at=AT + tick / 10,
+                state=State.ACTIVE_INFERENCE if answering else State.COLD_IDLE,
+                probability=float(0.5 + 0.4 * np.sin(tick / 40)),
+                threshold=0.7,
+                moves=(prompt,) if tick == seconds * 10 - 199 else (),
+            )
+        )
+    return history
+
+
+class Shown:
+    """A plot in a dressed window, with a count of its redraws."""
+
+    def __init__(self, qtbot: QtBot, history: History) -> None:
+        self.window = QWidget()
+        qtbot.addWidget(self.window)
+        theme.follow(self.window)
+        self.plot = Plot(history)
+        QVBoxLayout(self.window).addWidget(self.plot)
+        self.window.resize(600, 300)
+        self.redraws = 0
+        self.plot._timer.timeout.connect(self._count)
+
+    def _count(self) -> None:
+        self.redraws += 1
+
+
+def test_it_draws_what_there_is(qtbot: QtBot) -> None:
+    """Curve, threshold with its value, band and mark; spoken, too."""
+    shown = Shown(qtbot, filled())
+    shown.window.show()
+    plot = shown.plot
+    times, heights = plot._curve.getData()
+    assert 250 < len(times) <= POINTS + 1
+    assert times[0] >= -60
+    assert 0 <= heights.min() <= heights.max() <= 1
+    assert plot._threshold.value() == 0.7
+    assert plot._threshold.label.toPlainText() == "threshold 0.70"
+    assert [band.state for band in plot._bands._bands] == [State.COLD_IDLE, State.ACTIVE_INFERENCE]
+    assert len(plot._marks.points()) == 1
+    assert "the threshold 0.70" in plot.accessibleDescription()
+
+
+def test_nothing_is_drawn_while_it_is_hidden(qtbot: QtBot) -> None:
+    """The timer runs while the plot is seen, and stops with it."""
+    shown = Shown(qtbot, filled(10))
+    assert not shown.plot._timer.isActive()
+    shown.window.show()
+    qtbot.waitUntil(lambda: shown.redraws >= 2, timeout=5000)
+    shown.window.hide()
+    assert not shown.plot._timer.isActive()
+    before = shown.redraws
+    qtbot.wait(500)  # two beats of the timer, if it ran
+    assert shown.redraws == before
+    shown.window.show()
+    assert shown.plot._timer.isActive()
+
+
+@pytest.mark.parametrize(("span", "first", "pause"), [(60.0, "10 s", 200), (300.0, "1 min", 1000)])
+def test_the_longer_look_back_is_drawn_less_often(span: float, first: str, pause: int, qtbot: QtBot) -> None:
+    """A pixel is a second there."""
+    shown = Shown(qtbot, filled())
+    shown.plot.set_span(span)
+    assert shown.plot._ticks()[0][1] == first
+    assert shown.plot._timer.interval() == pause
+    assert shown.plot.getViewBox().viewRange()[0] == [-span, span / 30]
+
+
+def test_it_turns_dark_with_its_window(qtbot: QtBot) -> None:
+    """Background and curve are repainted in the other colours at once."""
+    shown = Shown(qtbot, filled(20))
+    shown.window.show()
+    turned = QGuiApplication.styleHints().colorSchemeChanged
+    for scheme, colours in ((Qt.ColorScheme.Dark, theme.DARK), (Qt.ColorScheme.Light, theme.LIGHT)):
+        turned.emit(scheme)
+        picture = shown.plot.grab().toImage()
+        seen = {picture.pixelColor(x, y).name() for x in range(0, 560, 2) for y in range(0, 260, 2)}
+        assert colours.window in seen
+        assert shown.plot._curve.opts["pen"].color() == QColor(colours.accent)
+
+
+def test_the_state_is_painted_and_named(qtbot: QtBot) -> None:
+    """A strip of the state's colour on the ground line; every state has a word."""
+    shown = Shown(qtbot, filled())
+    shown.window.show()
+    picture = shown.plot.grab().toImage()
+    pixels = [picture.pixelColor(x, y) for x in range(0, picture.width(), 4) for y in range(picture.height())]
+    wanted = QColor(theme.LIGHT.active)
+    assert any(abs(one.red() - wanted.red()) + abs(one.green() - wanted.green()) < 4 for one in pixels)
+    assert len({word(state) for state in State}) == len(State)
+
+
+def test_an_empty_history_is_an_empty_plot(qtbot: QtBot) -> None:
+    """No threshold is claimed before the engine has said one."""
+    shown = Shown(qtbot, History())
+    shown.window.show()
+    assert not shown.plot._threshold.isVisible()
+    shown.plot._history.add(replace(filled(1).last or Snapshot(AT, State.COLD_IDLE), threshold=0.4))
+    shown.plot.redraw()
+    assert shown.plot._threshold.isVisible()

@@ -1,0 +1,79 @@
+"""The state in words."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from app import texts
+from engine.events import ServerState, Snapshot, State
+
+IDLE = Snapshot(at=0.0, state=State.COLD_IDLE)
+PREPARED = Snapshot(
+    at=0.0,
+    state=State.SPECULATIVE_PREPARED,
+    probability=0.71,
+    background_share=10,
+    background_verified=True,
+    backend="process",
+    background_detail="fahclient is stopped",
+    deadline_in=12.3,
+)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "sentence"),
+    [
+        (IDLE, "Waiting for signs of a prompt; the background job has the card."),
+        (replace(IDLE, holding=True), "Waiting for quiet after a false alarm; the background job has the card."),
+        (PREPARED, "A prompt seems near, and is waited for another 12 s; the card is as good as free."),
+        (
+            replace(PREPARED, deadline_in=None, background_share=100),
+            "A prompt seems near; the background job is not held back.",
+        ),
+        (
+            replace(PREPARED, state=State.ACTIVE_INFERENCE, background_share=0),
+            "The server is answering; the card is free for it.",
+        ),
+        (
+            replace(PREPARED, state=State.ACTIVE_INFERENCE, background_share=0, background_verified=False),
+            "The server is answering; the background job was told to yield, but is not seen to.",
+        ),
+        (replace(IDLE, state=State.DEGRADED), "The server does not answer; the background job has the card."),
+        (
+            replace(IDLE, state=State.DEGRADED, server=ServerState.LOADING),
+            "The server is loading its model; the background job has the card.",
+        ),
+        (replace(IDLE, paused=True), "Paused until you resume; the background job has the card."),
+        (replace(IDLE, paused=True, paused_for=840.0), "Paused for another 14 min; the background job has the card."),
+        (replace(IDLE, closed=True), "The engine has ended; the background job has the card."),
+    ],
+)
+def test_the_state_is_one_sentence(snapshot: Snapshot, sentence: str) -> None:
+    """One can say it aloud, and it says who has the card."""
+    assert texts.sentence(snapshot) == sentence
+
+
+def test_the_tooltip_says_what_matters() -> None:
+    """State, P, threshold, what holds the job and why."""
+    assert texts.tooltip(PREPARED).splitlines() == [
+        "ZAT-SCS: Prepared",
+        "P 0.71, threshold 0.65",
+        "Job: 10 % left (process, verified). fahclient is stopped",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (12.4, "12 s"), (90, "2 min"), (841, "15 min"), (3600, "60 min"), (7200, "2 h")],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, words: str) -> None:
+    """Minutes are rounded up: what is said to be left is never less than what is."""
+    assert texts.duration(seconds) == words
+
+
+def test_words_need_no_qt() -> None:
+    """`status` works on a machine without a screen."""
+    script = "import sys, app.texts; sys.exit('PySide6' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
