@@ -12,7 +12,7 @@ from app.engine_thread import EngineThread
 from engine.clock import Clock, SystemClock
 from engine.config.settings import Settings
 from engine.config.store import state_folder
-from engine.events import Event, SettingsChanged
+from engine.events import Event, SettingsChanged, Snapshot
 
 # What an engine needs takes a while to import, and the icon comes first: here only for the types.
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Host(QObject):
         self._parts = parts
         self._clock = SystemClock()
         self._settings = Settings()
+        self._trouble = ""
         self._thread: EngineThread | None = None
         self._remote: RemoteEngine | None = None
         self._control: ControlServer | None = None
@@ -97,16 +98,17 @@ class Host(QObject):
             log.info("%s: it is shown here", error)
             self._open_remote()
         except OSError as error:
-            self.failed.emit(str(error))
+            self._fail(str(error))
         else:
-            self._open_own()
+            self._open_own(daemon.Narrator())
 
-    def _open_own(self) -> None:
+    def _open_own(self, narrator: Callable[[Snapshot], None]) -> None:
         from engine.channel import control_path  # noqa: PLC0415
         from engine.loop import Engine  # noqa: PLC0415
         from engine.parts import RealParts  # noqa: PLC0415
 
         engine = Engine(self._settings, (self._parts or RealParts.of_user)(self._clock), self._clock)
+        engine.subscribe(narrator)  # what goes on can be read in the log
         self._thread = EngineThread(engine, self)
         self._thread.seen.connect(self.seen)
         self._thread.failed.connect(self.failed)
@@ -125,10 +127,11 @@ class Host(QObject):
         try:
             remote.start()
         except ControlError as error:
-            self.failed.emit(str(error))
+            self._fail(str(error))
             self._again.start()
             return
         self._remote = remote
+        self._trouble = ""
         self._listen(tray_path(), remote.post)
         self.opened.emit()
 
@@ -147,8 +150,14 @@ class Host(QObject):
         if self._control is not None:
             self._control.close()
             self._control = None
-        self.failed.emit(reason)
+        self._fail(reason)
         self._again.start()
+
+    def _fail(self, reason: str) -> None:
+        """Say it once, however often it is tried again."""
+        if reason != self._trouble:
+            self._trouble = reason
+            self.failed.emit(reason)
 
     def _close_remote(self) -> None:
         if self._remote is not None:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
 import filelock
 
@@ -33,10 +33,10 @@ def run(loaded: Loaded, *, on_login: bool = False) -> int:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = filelock.FileLock(folder / "tray.lock", timeout=0)
     try:
-        lock.acquire()
+        held = lock.acquire()
     except filelock.Timeout:
         return 0 if on_login else raise_other()
-    with lock, logging_to(folder / "log"):
+    with held, logging_to(folder / "log"):
         for problem in loaded.problems:
             log.warning("%s", problem)
         return _show(loaded, on_login=on_login)
@@ -144,9 +144,16 @@ def logging_to(folder: Path) -> Iterator[None]:
     root.setLevel(logging.INFO)
     if missing is not None:
         log.warning("no log is written: %s", missing)
+    before, sys.excepthook = sys.excepthook, _log_defect
     try:
         yield
     finally:
+        sys.excepthook = before
         for handler in handlers:
             root.removeHandler(handler)
             handler.close()
+
+
+def _log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Take what Python would print of an error that nobody caught, as in a slot of Qt."""
+    log.critical("a defect", exc_info=(kind, error, trace))

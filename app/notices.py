@@ -2,6 +2,7 @@
 
 from PySide6.QtCore import QObject, Signal
 
+from engine.config.store import Loaded
 from engine.events import ServerState, Snapshot, State
 
 QUIET = 600.0  # s without the cause before it is news again
@@ -22,8 +23,17 @@ class Notices(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._last_seen: dict[tuple[str, str], float] = {}  # cause → when it was last so, in Unix seconds
+        self._told: set[tuple[str, str]] = set()
         self._server_was_there = False
         self._job_since: float | None = None
+
+    def check(self, loaded: Loaded) -> None:
+        """Tell what is wrong with the settings: each mistake once."""
+        for problem in loaded.problems:
+            self._tell_once(self.tr("The settings have a mistake"), problem)
+        if loaded.settings.key_in_clear:
+            text = self.tr("SERVER_URL is plain http to another machine; https would keep the key secret.")
+            self._tell_once(self.tr("The API key leaves this machine unencrypted"), text)
 
     def watch(self, snapshot: Snapshot) -> None:
         """Take one snapshot."""
@@ -58,6 +68,11 @@ class Notices(QObject):
             self._job_since = snapshot.at
         if snapshot.at - self._job_since >= 1.0:
             self._tell(snapshot.at, "job", self.tr("The background job cannot be held back"), reason)
+
+    def _tell_once(self, title: str, text: str) -> None:
+        if (title, text) not in self._told:
+            self._told.add((title, text))
+            self.said.emit(title, text)
 
     def _tell(self, at: float, cause: str, title: str, text: str) -> None:
         key = (cause, text)

@@ -260,6 +260,7 @@ class Shell(QObject):
         actions.stress.setEnabled(there)
         actions.stress.setToolTip("" if there else self.tr("The stress test is not part of this version"))
         self.tray.render(self._last, answered=self.answered)
+        self.notices.check(preferences.loaded)
 
     def _show_key(self) -> None:
         self.actions.prepare.setToolTip(key_in_words(self, self.hotkey.state))

@@ -66,7 +66,7 @@ class Bench:
         self.folder = folder
         self._settings = settings
         self._number = 0
-        self._unkept = ""  # why the context could not be saved
+        self._unkept: str | None = None  # why the context could not be saved, "" if it was
 
     def settings(self, jobs: Jobs, **more: Value) -> Settings:
         """Return the settings of an engine for this stage and these jobs."""
@@ -86,7 +86,8 @@ class Bench:
 
     def keep_context(self, jobs: Jobs) -> str:
         """Hold the conversation once, so that the engine saves it; return why it did not, "" if it did."""
-        self._unkept = ""
+        if self._unkept == "" or self.stage.keeps:
+            return ""
         try:
             with bench_engine.running(self.settings(jobs), self.folder, self.clock) as engine:
                 engine.wait("the server is seen", server_seen)

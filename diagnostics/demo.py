@@ -164,8 +164,9 @@ class Demo:
             f"prepared {prepared.first_token * 1000:.0f} ms: {ratio:.1f}\N{MULTIPLICATION SIGN} "
             f"(stand-in: a cold context costs {RESTORE_MS:.0f} ms)"
         )
-        if ratio < 2.0:
-            raise Failed("a prepared prompt must be much faster than a cold one")
+        # Whether it was of use is told by the tokens: on a busy machine a time says little.
+        if cold.cache_n or (prepared.cache_n or 0) < 0.95 * len(PROMPT):
+            raise Failed(f"cold re-used {cold.cache_n} tokens, prepared {prepared.cache_n} of {len(PROMPT)}")
 
     # ---- watching ----------------------------------------------------------------------------------------------------
 

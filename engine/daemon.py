@@ -44,10 +44,10 @@ def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False) 
     if finding and finding.refuse:
         print(f"zat-scs: {finding.sentence}", file=sys.stderr)  # noqa: T201 - the command's answer
         return 1
-    if finding:
-        log.warning("%s", finding.sentence)
     try:
         with single_instance(state_folder() / "engine.lock"):
+            if finding:
+                log.warning("%s", finding.sentence)
             clock = SystemClock()
             parts = RealParts.of_user(clock)
             return serve(loaded.settings, parts, clock, seconds=seconds, as_json=as_json, control=control_path())

@@ -1,10 +1,13 @@
 """Notifications: once for each cause."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from app.notices import QUIET, Notices
+from engine.config.settings import Settings
+from engine.config.store import Loaded
 from engine.events import ServerState, Snapshot, State
 
 pytestmark = pytest.mark.usefixtures("qtbot")
@@ -106,3 +109,12 @@ def test_paused_sensors_and_an_ended_engine_are_no_news(told: Told) -> None:
     assert told.see(replace(DEAF, paused=True), 0, 1) == []
     told.see(UP, 2)
     assert told.see(replace(LOST, closed=True), 3) == []
+
+
+def test_mistakes_in_the_settings_are_told_once(told: Told) -> None:
+    """What is wrong in the file, and a key that would leave the machine in clear."""
+    settings = Settings().replace({"SERVER_URL": "http://far.example", "API_KEY": "secret"})
+    loaded = Loaded(settings, {}, ("settings.toml: WEIGHT_KEY = 7 is not allowed",), Path("settings.toml"))
+    told.notices.check(loaded)
+    told.notices.check(loaded)
+    assert told.titles == ["The settings have a mistake", "The API key leaves this machine unencrypted"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -289,6 +290,16 @@ def test_the_log_lies_in_its_folder(tmp_path: Path, capsys: pytest.CaptureFixtur
         "a plugin does not support something",
     ]
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_defect_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error that nobody caught, as in a slot of Qt, can be found in the log; Python's own hook comes back."""
+    before = sys.excepthook
+    with main.logging_to(tmp_path / "log"):
+        sys.excepthook(ValueError, ValueError("odd"), None)
+    assert sys.excepthook is before
+    assert "ValueError: odd" in (tmp_path / "log" / "zat-scs.log").read_text("utf-8")
+    assert "a defect" in capsys.readouterr().err
 
 
 def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

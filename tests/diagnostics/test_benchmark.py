@@ -37,9 +37,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep whatever it writes for the user away from the user."""
     for name, folder in {**user_folders(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, folder)
-    for number in (signal.SIGINT, signal.SIGTERM):  # the command sets its own; pytest's come back afterwards
-        monkeypatch.setattr(signal, "signal", lambda *_: None)
-        del number
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # the command sets its own, which would outlive the test
 
 
 def answered(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> dict[str, Any]:
@@ -85,6 +83,7 @@ def test_curve_and_harm(capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
 
 
 @pytest.mark.real
+@pytest.mark.timeout(600)  # six servers that start, sleep and wake beside busy processes
 def test_on_the_real_server(
     tiny_model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,10 +117,8 @@ def test_on_a_server_of_the_user(capsys: pytest.CaptureFixture[str], tmp_path: P
     assert list(slots.iterdir()) == []
 
 
-def test_what_cannot_be_compared_is_null(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_compared_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     """A server without slot actions has nothing to restore: the failed run is shown, the ratios are null, exit 1."""
-    monkeypatch.setattr("diagnostics.bench_engine._STEP", 3.0)
-    monkeypatch.setattr("diagnostics.bench_runs.SAVE_TIMEOUT", 3.0)
     with StandIn() as server:
         found = answered(capsys, 1, "--server", server.url, "--runs", "1", "--tokens", "600", "--yes")
     assert found["prepared_ms"] is None
@@ -129,7 +126,8 @@ def test_what_cannot_be_compared_is_null(capsys: pytest.CaptureFixture[str], mon
     assert found["prepared_over_warm"] is None
     assert found["cold_ms"] > found["warm_ms"]
     failed = {sample["kind"]: sample["failed"] for sample in found["samples"]}
-    assert failed["prepared"].startswith("the context is saved: not within 3 s")
+    reason = "the context was not saved: start the server with --slot-save-path FOLDER to keep its context"
+    assert failed == {"cold": "", "prepared": reason, "warm": ""}
 
 
 def test_no_server_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,11 @@ class FakeFolding:
         config: dict[str, Any] = self.state["groups"][name]["config"]
         return config
 
+    @property
+    def obeyed(self) -> list[str]:
+        """The commands that it took notice of."""
+        return [words for words in self.log if not words.endswith("dropped")]
+
     def paused(self, name: str = "") -> bool:
         """Tell whether a group is paused."""
         return bool(self.config(name)["paused"])
