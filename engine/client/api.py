@@ -33,6 +33,7 @@ __all__ = [
 ]
 _LIMIT = 4 * 1024 * 1024  # bytes of one answer; the largest honest one (/props with a chat template) has some 100 kB
 _CHUNK = 64 * 1024
+_REQUESTS = 50  # made once and kept; a router's models may be many
 _PROBE = 2.0  # seconds for one question of identify()
 
 
@@ -49,7 +50,8 @@ class LlamaServer:
         self.url = url.rstrip("/")
         self._key = api_key
         self._line = Line(SystemClock())
-        self._session = _Session()
+        self._session = requests.Session()
+        self._made: dict[tuple[str, str, tuple[tuple[str, str], ...]], requests.PreparedRequest] = {}
         self._session.trust_env = False  # the environment's proxies and .netrc
         self._session.headers.update({"User-Agent": "zat-scs", "Accept-Encoding": "identity"})
         if api_key:
@@ -204,15 +206,29 @@ class LlamaServer:
         query: Mapping[str, str] | None,
         body: Mapping[str, object] | None,
     ) -> "_Reply":
-        with self._session.request(
-            method, self.url + path, params=query, json=body, timeout=timeout, stream=True, allow_redirects=False
-        ) as response:
+        request = self._prepared(method, path, query, body)
+        adapter = self._session.get_adapter(self.url)
+        # Past the session's own send: it would read the environment and look for redirects, twenty times a second.
+        with adapter.send(request, stream=True, timeout=timeout) as response:
             data = bytearray()
             for chunk in response.raw.stream(_CHUNK, decode_content=False):
                 data += chunk
                 if len(data) > _LIMIT:
                     raise ServerRefused(response.status_code, f"answer too large: over {_LIMIT} bytes")
             return _Reply(response.status_code, response.headers, bytes(data))
+
+    def _prepared(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, object] | None
+    ) -> requests.PreparedRequest:
+        """Return the request; one without a body is made once."""
+        key = (method, path, tuple((query or {}).items()))
+        made = self._made.get(key)
+        if made is None or body is not None:
+            request = requests.Request(method, self.url + path, params=query, json=body)
+            made = self._session.prepare_request(request)
+            if body is None and len(self._made) < _REQUESTS:
+                self._made[key] = made
+        return made
 
     def _translate(self, error: Exception, timeout: float) -> ServerError:
         """Return our error for one of the libraries'; its text names the root cause and never a header."""
@@ -254,8 +270,3 @@ class _Adapter(HTTPAdapter):
         if "ConnectionCls" not in vars(pool):
             pool.ConnectionCls = timed(pool.ConnectionCls, self._line)
         return pool
-
-
-class _Session(requests.Session):
-    def get_redirect_target(self, resp: requests.Response) -> None:
-        """Follow nothing: the library would else read a redirect's body, whole, to find out what comes next."""
