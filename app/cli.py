@@ -6,12 +6,18 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from engine.config.store import Loaded
 from engine.errors import SettingsError
 from engine.options import HELP, take_settings
 
 _FAILED, _WRONG_USE = 1, 2
+_WITH_OWN_OPTIONS = {
+    "mock-server": "run a stand-in for llama-server",
+    "benchmark": "measure what preparing brings on this machine",
+    "stress": "try to leave a job of its own throttled, in ten ways",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,6 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from diagnostics import benchmark  # noqa: PLC0415 - as above
 
         return benchmark.main(words[1:], loaded)
+    if words[:1] == ["stress"]:
+        from diagnostics import stress_test  # noqa: PLC0415 - as above
+
+        return stress_test.main(words[1:], loaded=True)
     options = _parser().parse_args(words)
     try:
         command: Callable[[argparse.Namespace, Loaded], int] = options.command
@@ -60,14 +70,18 @@ def _parser() -> argparse.ArgumentParser:
     engine = add("engine", "run the engine without a window until Ctrl+C; everything is given back then", _engine)
     engine.add_argument("--for", dest="seconds", type=_seconds, metavar="S", help="end after so many seconds")
     engine.add_argument("--json", action="store_true", help="write snapshots and transitions as JSON lines")
+    engine.add_argument("--record", type=Path, metavar="FILE", help="record a trace: times and kinds, never content")
     add("demo", "show the whole loop in half a minute, with stand-ins: nothing of yours is touched", _demo)
-    commands.add_parser("mock-server", help="run a stand-in for llama-server", add_help=False)
-    commands.add_parser("benchmark", help="measure what preparing brings on this machine", add_help=False)
+    for name, help_ in _WITH_OWN_OPTIONS.items():
+        commands.add_parser(name, help=help_, add_help=False)
     doctor = add("doctor", "say what is found here, and what to change", _doctor)
     doctor.add_argument("--json", action="store_true", help="as JSON")
     replay = add("replay", "replay recorded days, and say how well they were guessed", _replay)
     replay.add_argument("files", nargs="+", metavar="FILE", help="traces, gzipped or not")
-    replay.add_argument("--json", action="store_true", help="the pooled figures as JSON")
+    what = replay.add_mutually_exclusive_group()
+    what.add_argument("--json", action="store_true", help="the pooled figures as JSON")
+    what.add_argument("--plot", type=Path, metavar="PICTURE", help="draw the day of one FILE as SVG")
+    what.add_argument("--suggest", action="store_true", help="search for settings that fit these days better")
     settings = add("settings", "list all settings and where their values come from", _settings)
     settings.add_argument("--markdown", action="store_true", help="the table of the README")
     for name, help_, command in (
@@ -110,7 +124,7 @@ def _tray(options: argparse.Namespace, loaded: Loaded) -> int:
 def _engine(options: argparse.Namespace, loaded: Loaded) -> int:
     from engine import daemon  # noqa: PLC0415 - other commands need none of it
 
-    return daemon.run(loaded, seconds=options.seconds, as_json=options.json)
+    return daemon.run(loaded, seconds=options.seconds, as_json=options.json, record=options.record)
 
 
 def _demo(options: argparse.Namespace, loaded: Loaded) -> int:
@@ -130,9 +144,11 @@ def _doctor(options: argparse.Namespace, loaded: Loaded) -> int:
 
 
 def _replay(options: argparse.Namespace, loaded: Loaded) -> int:
-    from diagnostics import replay  # noqa: PLC0415
+    from diagnostics import replay, suggest  # noqa: PLC0415
 
-    return replay.main(options.files, loaded.settings, as_json=options.json)
+    if options.suggest:
+        return suggest.main(options.files, loaded.settings)
+    return replay.main(options.files, loaded.settings, as_json=options.json, plot=options.plot)
 
 
 def _settings(options: argparse.Namespace, loaded: Loaded) -> int:

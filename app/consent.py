@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from engine.config.settings import Settings, Value
+from engine.config.settings import Settings
+from engine.config.spec import Value
 from engine.config.store import data_folder, write_private
 
 GATED = ("KEYBOARD", "MICROPHONE", "KEEP_CONTEXT")  # what needs an answer

@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QDialog, QMessageBox
 from app import icons, theme
 from app.actions import PREPARE_KEYS
 from app.hotkey import COMMAND
-from engine.config.settings import Settings, Value
+from engine.config.settings import Settings
+from engine.config.spec import Value
 from engine.config.store import Loaded
 
 

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from engine.config.settings import Spec, Value
+from engine.config.spec import Spec, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable

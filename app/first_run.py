@@ -7,7 +7,8 @@ from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QLabel, QVBo
 
 from app import consent, icons, theme
 from engine.config import store
-from engine.config.settings import Value, spec
+from engine.config.settings import spec
+from engine.config.spec import Value
 from engine.config.store import Loaded
 from engine.errors import SettingsError
 

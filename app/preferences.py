@@ -6,7 +6,8 @@ from PySide6.QtCore import QObject, Signal
 
 from app import consent
 from engine.config import store
-from engine.config.settings import Settings, Value
+from engine.config.settings import Settings
+from engine.config.spec import Value
 from engine.config.store import Loaded
 from engine.errors import SettingsError
 

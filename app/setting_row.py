@@ -9,7 +9,8 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 from app import theme
 from app.editors import editor
 from app.picker import ProcessPicker, ServerTest, programs
-from engine.config.settings import Settings, Spec, specs
+from engine.config.settings import Settings, specs
+from engine.config.spec import Spec
 from engine.errors import SettingsError
 
 

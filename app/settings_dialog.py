@@ -20,7 +20,8 @@ from app import theme
 from app.editors import Editor
 from app.setting_row import SettingRow
 from engine.config import store
-from engine.config.settings import Settings, Value, specs
+from engine.config.settings import Settings, specs
+from engine.config.spec import Value
 from engine.config.store import Loaded
 from engine.errors import SettingsError
 

@@ -37,6 +37,8 @@ def _happening(snapshot: Snapshot) -> str:
         if snapshot.paused_for is None:
             return tr("Paused until you resume")
         return tr("Paused for another {time}").format(time=duration(snapshot.paused_for))
+    if snapshot.not_guessing and snapshot.state is State.COLD_IDLE:
+        return tr("Not guessing: {reason}").format(reason=snapshot.not_guessing)
     if snapshot.state is State.SPECULATIVE_PREPARED and snapshot.deadline_in is not None:
         return tr("A prompt seems near, and is waited for another {time}").format(time=duration(snapshot.deadline_in))
     loading = snapshot.server is ServerState.LOADING
@@ -73,11 +75,14 @@ def job(snapshot: Snapshot) -> str:
 
 
 def tooltip(snapshot: Snapshot) -> str:
-    """Say state, P, threshold and what holds the job, in three short lines."""
+    """Say state, P and threshold or why nothing is guessed, and what holds the job, in three short lines."""
     figures = tr("P {probability:.2f}, threshold {threshold:.2f}")
+    quiet = tr("not guessing: {reason}")
     lines = (
         f"ZAT-SCS: {title(snapshot)}",
-        figures.format(probability=snapshot.probability, threshold=snapshot.threshold),
+        quiet.format(reason=snapshot.not_guessing)
+        if snapshot.not_guessing and not snapshot.paused
+        else figures.format(probability=snapshot.probability, threshold=snapshot.threshold),
         job(snapshot),
     )
     return "\n".join(lines)

@@ -16,7 +16,8 @@ from diagnostics.bench_jobs import Jobs
 from diagnostics.bench_stage import Stage
 from diagnostics.ttft import Answer
 from engine.clock import Clock
-from engine.config.settings import Settings, Value
+from engine.config.settings import Settings
+from engine.config.spec import Value
 from engine.errors import ServerError
 from engine.events import ContextState, ServerState, Snapshot, State
 

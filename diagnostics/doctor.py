@@ -40,7 +40,7 @@ def examine(loaded: Loaded) -> Findings:
         sensors = {
             "keyboard": _sensor(parts.keyboard(), settings.keyboard),
             "microphone": _sensor(parts.microphone(), settings.microphone),
-            "window": "unavailable: not part of this version" if settings.window_filter else "off",
+            "window": _sensor(parts.window(), settings.window_filter),
         }
     return report(loaded, background, sensors)
 

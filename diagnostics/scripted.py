@@ -11,7 +11,7 @@ from engine.config.settings import Settings
 from engine.events import Event
 from engine.orchestration.mps import BackgroundShare
 from engine.parts import RealParts
-from engine.telemetry.evidence import KeyKind, KeyPress
+from engine.telemetry.evidence import KeyKind, KeyPress, Sound, Window
 
 
 class ScriptedKeys:
@@ -53,18 +53,43 @@ class NoSound:
     def stop(self, *, wait: bool = True) -> None:
         """Stay off."""
 
-    def read(self) -> float | None:
+    def read(self) -> Sound | None:
         """Return that nothing is known."""
         return None
 
 
+class ScriptedWindow:
+    """A window sensor that sees what `front` says, while it is open; None: unknown."""
+
+    def __init__(self) -> None:
+        self.state = "off"
+        self.front: Window | None = None
+
+    def start(self) -> None:
+        """Open it."""
+        self.state = "on"
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Close it."""
+        del wait
+        self.state = "off"
+
+    def read(self) -> Window | None:
+        """Return the window in front."""
+        return self.front if self.state == "on" else None
+
+
 @dataclass
 class ScriptedParts:
-    """Real share and server's side, scripted keys. `folder` keeps ledger and list of contexts away from the user's."""
+    """Real share and server's side, scripted keys and window.
+
+    `folder` keeps ledger and list of contexts away from the user's.
+    """
 
     clock: Clock
     folder: Path
     keys: ScriptedKeys = field(default_factory=ScriptedKeys)
+    front: ScriptedWindow = field(default_factory=ScriptedWindow)
 
     def keyboard(self) -> ScriptedKeys:
         """Return the scripted keys."""
@@ -73,6 +98,10 @@ class ScriptedParts:
     def microphone(self) -> NoSound:
         """Return a microphone that is off."""
         return NoSound()
+
+    def window(self) -> ScriptedWindow:
+        """Return the scripted window."""
+        return self.front
 
     def share(self, settings: Settings, post: Callable[[Event], None]) -> BackgroundShare:
         """Make the real thing, with its ledger in the folder."""

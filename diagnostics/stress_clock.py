@@ -1,202 +1,45 @@
-"""Phases (c) and (i): hours of false guesses, of sleep and of jumping clocks, by a clock of their own."""
+"""Phases (c) and (i): hours of wrong guesses, of sleep and of jumping clocks, by a clock of their own."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from diagnostics.scripted import NoSound, ScriptedKeys
-from diagnostics.stress_stage import Figure, Stage, Unmet
-from engine.config.settings import Settings
-from engine.events import (
-    Event,
-    Paused,
-    PromptArrived,
-    PromptFinished,
-    ServerBack,
-    ShareReport,
-    Snapshot,
-    State,
-)
-from engine.loop import Engine
+from diagnostics.stress_stage import Figure, Stage
+from diagnostics.stress_virtual import Night
+from engine.events import Paused, PromptArrived, PromptFinished, State
 from engine.orchestration.machine import AFTER_REPLY, HOLD
 
 FALSE_NEGATIVES, FALSE_POSITIVES = 15, 50
 SUSPENSIONS = 100
 NIGHT = 8 * 3600.0
 DAY = 86_400.0
-KEY_EVERY = 0.12  # s
-
-
-class VirtualClock:
-    """Time that passes when it is told to; the wall's may jump by itself."""
-
-    def __init__(self) -> None:
-        self.monotonic, self.unix = 1000.0, 1_800_000_000.0
-
-    def now(self) -> float:
-        """Return monotonic seconds."""
-        return self.monotonic
-
-    def wall(self) -> float:
-        """Return Unix seconds."""
-        return self.unix
-
-    def pass_by(self, seconds: float) -> None:
-        """Let time pass."""
-        self.monotonic += seconds
-        self.unix += seconds
-
-
-class ObedientShare:
-    """Does what is asked at once, and reports it as the real one does. `percent` is what is in force."""
-
-    def __init__(self, post: Callable[[Event], None]) -> None:
-        self.percent = 100
-        self._post = post
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def request(self, percent: int, *, linger: bool = False) -> None:
-        """Obey."""
-        del linger
-        self.percent = percent
-        self._post(ShareReport(percent, True if percent < 100 else None, "process"))
-
-    def expect(self) -> None:
-        """Do nothing."""
-
-    def beat(self) -> None:
-        """Do nothing."""
-
-    def reopen(self, settings: Settings) -> None:
-        """Do nothing."""
-
-    def close(self, timeout: float) -> bool:
-        """Give back."""
-        del timeout
-        self.request(100)
-        return True
-
-
-class SilentLink:
-    """A server's side on which nothing happens by itself."""
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def attend(self, hz: float) -> None:
-        """Do nothing."""
-
-    def prepare(self) -> None:
-        """Do nothing."""
-
-    def cancel(self) -> None:
-        """Do nothing."""
-
-    def keep(self) -> None:
-        """Do nothing."""
-
-    def reconfigure(self, settings: Settings) -> None:
-        """Do nothing."""
-
-    def close(self, timeout: float) -> None:
-        """Do nothing."""
-
-
-@dataclass
-class VirtualParts:
-    """Parts without threads. `held` is the share in use."""
-
-    keys: ScriptedKeys = field(default_factory=ScriptedKeys)
-    held: ObedientShare = field(default_factory=lambda: ObedientShare(lambda _: None))
-
-    def keyboard(self) -> ScriptedKeys:
-        """Return the scripted keys."""
-        return self.keys
-
-    def microphone(self) -> NoSound:
-        """Return a microphone that is off."""
-        return NoSound()
-
-    def share(self, settings: Settings, post: Callable[[Event], None]) -> ObedientShare:
-        """Return one that obeys."""
-        del settings
-        self.held = ObedientShare(post)
-        return self.held
-
-    def link(self, settings: Settings, post: Callable[[Event], None]) -> SilentLink:
-        """Return one that is silent."""
-        del settings, post
-        return SilentLink()
-
-
-class Night:
-    """The real engine, ticked by a clock of its own."""
-
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.parts = VirtualParts()
-        self.settings = Settings(microphone=False)
-        self.engine = Engine(self.settings, self.parts, self.clock)
-        self.engine.start()
-        self._next_key = 0.0
-        self.engine.post(ServerBack())
-        self.seen = self.tick()
-
-    def tick(self, *, typing: bool = False) -> Snapshot:
-        """Let a tenth of a second pass."""
-        self.clock.pass_by(0.1)
-        now = self.clock.now()
-        if typing and now >= self._next_key:
-            self.parts.keys.press(now)
-            self._next_key = now + KEY_EVERY
-        self.seen = self.engine.tick(now)
-        return self.seen
-
-    def run(self, seconds: float, *, typing: bool = False) -> None:
-        """Let seconds pass."""
-        for _ in range(round(seconds * 10)):
-            self.tick(typing=typing)
-
-    def type_until_prepared(self) -> None:
-        """Type until it prepares. Raises Unmet."""
-        for _ in range(600):
-            if self.tick(typing=True).state is State.SPECULATIVE_PREPARED:
-                return
-        raise Unmet(f"a minute of typing prepared nothing, with P {self.seen.probability:.2f}")
-
-    def prompt(self) -> None:
-        """Let a prompt come and go."""
-        self.engine.post(PromptArrived())
-        self.tick()
-        self.engine.post(PromptFinished())
-        self.tick()
 
 
 def threshold(stage: Stage) -> dict[str, Figure]:
     """Miss prompts, then guess in vain: the threshold stops exactly at its ends."""
-    missed, guessed = Night(), Night()
+    return _missed(stage) | _guessed(stage)
+
+
+def _missed(stage: Stage) -> dict[str, Figure]:
+    night = Night()
     for _ in range(FALSE_NEGATIVES):
-        missed.tick(typing=True)
-        missed.run(3.0)
-        missed.prompt()
-        missed.run(AFTER_REPLY + 1.0)
-    for _ in range(FALSE_POSITIVES):
-        guessed.type_until_prepared()
-        guessed.run(guessed.settings.inactivity_timer + HOLD + 1.0)
-        stage.progress(guessed.seen.false_positives / FALSE_POSITIVES)
-        stage.check(guessed.parts.held.percent == 100, "a false alarm left the job held")
-    low, high = missed.seen, guessed.seen
-    stage.check(low.false_negatives == FALSE_NEGATIVES, f"{low.false_negatives} missed prompts were counted")
-    stage.check(high.false_positives == FALSE_POSITIVES, f"{high.false_positives} false alarms were counted")
-    stage.check(low.threshold == missed.settings.min_threshold, f"the threshold fell to {low.threshold}")
-    stage.check(high.threshold == guessed.settings.max_threshold, f"the threshold rose to {high.threshold}")
-    return {
-        "false_negatives": low.false_negatives,
-        "lowest": low.threshold,
-        "false_positives": high.false_positives,
-        "highest": high.threshold,
-    }
+        night.tick(typing=True)
+        night.run(3.0)
+        night.prompt()
+        night.run(AFTER_REPLY + 1.0)
+    count, lowest = night.seen.false_negatives, night.seen.threshold
+    stage.check(count == FALSE_NEGATIVES, f"{count} missed prompts were counted")
+    stage.check(lowest == night.settings.min_threshold, f"the threshold fell to {lowest}")
+    return {"false_negatives": count, "lowest": lowest}
+
+
+def _guessed(stage: Stage) -> dict[str, Figure]:
+    night = Night()
+    for number in range(FALSE_POSITIVES):
+        stage.progress(number / FALSE_POSITIVES)
+        night.type_until_prepared()
+        night.run(night.settings.inactivity_timer + HOLD + 1.0)
+        stage.check(night.parts.held.percent == 100, "a false alarm left the job held")
+    count, highest = night.seen.false_positives, night.seen.threshold
+    stage.check(count == FALSE_POSITIVES, f"{count} false alarms were counted")
+    stage.check(highest == night.settings.max_threshold, f"the threshold rose to {highest}")
+    return {"false_positives": count, "highest": highest}
 
 
 # ---- (i) Suspend, and clocks that jump -------------------------------------------------------------------------------
@@ -212,7 +55,11 @@ def jumps(stage: Stage) -> dict[str, Figure]:
         _suspended_while_active(stage, asleep)
         _suspended_while_paused(stage, asleep)
         _wall_jumps(stage, (DAY, -DAY, 400 * DAY)[number % 3])
-    return {"suspensions": 4 * stage.count(SUSPENSIONS), "wall_jumps": stage.count(SUSPENSIONS), "booked_asleep": booked}
+    return {
+        "suspensions": 4 * stage.count(SUSPENSIONS),
+        "wall_jumps": stage.count(SUSPENSIONS),
+        "booked_asleep": booked,
+    }
 
 
 def _woken(stage: Stage, night: Night, seconds: float) -> None:
@@ -261,7 +108,7 @@ def _suspended_while_active(stage: Stage, seconds: float) -> None:
 
 
 def _suspended_while_paused(stage: Stage, seconds: float) -> None:
-    """A pause for a time ends on time, however much of it was slept."""
+    """See a pause end on time, however much of it was slept."""
     night = Night()
     night.engine.post(Paused(30.0))
     night.tick()
@@ -272,7 +119,7 @@ def _suspended_while_paused(stage: Stage, seconds: float) -> None:
 
 
 def _wall_jumps(stage: Stage, by: float) -> None:
-    """The deadline counts from the last evidence, whatever the wall says."""
+    """See the deadline count from the last evidence, whatever the wall says."""
     night = Night()
     night.type_until_prepared()
     since, deadline = night.clock.now(), night.seen.deadline_in or 0.0

@@ -8,7 +8,6 @@ It prints a JSON line whenever something changes, and at the end which threads i
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading

@@ -12,7 +12,7 @@ from engine.client.view import View
 from engine.client.watcher import Interpreter
 from engine.config.settings import Settings
 from engine.errors import ServerError
-from engine.events import PromptArrived, PromptFinished, ServerBack, ServerLost, Tick
+from engine.events import PromptArrived, PromptFinished, Report, ServerBack, ServerLost, Tick
 from engine.orchestration import fsm
 
 ANSWERS = 10_000
@@ -102,7 +102,9 @@ class _Looker:
     def _interpret(self, seen: Look) -> None:
         self._view.facts = self._observer.facts
         for event in self._interpreter.take(self._now, seen):
-            self._machine, _ = fsm.step(self._machine, event, self._now, self._settings)  # type: ignore[arg-type]
+            if isinstance(event, Report):
+                continue
+            self._machine, _ = fsm.step(self._machine, event, self._now, self._settings)
             match event:
                 case PromptArrived():
                     self._outstanding += 1
@@ -128,7 +130,7 @@ def _call(stage: Stage, server: LlamaServer, fuzzed: Fuzzed) -> None:
         lambda: server.complete("x", 1, timeout=5.0),
         lambda: server.unstrand(10, 0, timeout=5.0),
         lambda: server.models(timeout=5.0),
-        lambda: server.identify(),
+        server.identify,
     )
     number = fuzzed.chance.randrange(len(calls))
     answer = fuzzed.attempt(f"call {number}", calls[number])

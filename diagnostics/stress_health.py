@@ -26,12 +26,12 @@ def flapping(stage: Stage) -> dict[str, Figure]:
             _watch(stage, rig, job)
             server.up()
             rig.until(lambda seen: seen.state is not State.DEGRADED, "the way back")
-    stage.check(job_moves(rig, Why.SERVER_LOST) == len(given_back), "a loss was missed, or counted twice")
-    stage.check(job_moves(rig, Why.SERVER_BACK) == len(given_back), "a return was missed, or counted twice")
+    stage.check(_moves(rig, Why.SERVER_LOST) == len(given_back), "a loss was missed, or counted twice")
+    stage.check(_moves(rig, Why.SERVER_BACK) == len(given_back), "a return was missed, or counted twice")
     return {"times": len(given_back), **in_ms(given_back, "down_to_running")}
 
 
-def job_moves(rig: Rig, why: Why) -> int:
+def _moves(rig: Rig, why: Why) -> int:
     """Count the transitions for this reason."""
     return sum(move.why is why for move in rig.moves)
 

@@ -28,7 +28,7 @@ class Held:
     def __init__(self, stage: Stage, job: Job, *, suspend: bool) -> None:
         self.path = stage.room() / "ledger.json"
         self.report = ShareReport(100, None, "null")
-        settings = held_by(_NOBODY, job, fallback_to_suspend=suspend)
+        settings = held_by(_NOBODY, job, suspend=suspend)
         self._share = BackgroundShare(settings, self._take, Ledger(self.path), Guardian(self.path), clock)
         self._beating = threading.Event()
 
@@ -158,7 +158,7 @@ def _restarted(stage: Stage) -> float:
 
 
 def _reused(stage: Stage) -> None:
-    """A record of another process with this number is no reason to touch this one."""
+    """See a process left alone that has the number of another one in the ledger."""
     path = stage.room() / "ledger.json"
     with stage.job() as job:
         now = job.identity

@@ -1,4 +1,4 @@
-"""Phases (e), (f) and (g): the engine is interrupted, killed and stopped, in every state; the job must always run again."""
+"""Phases (e), (f) and (g): the engine is interrupted, killed and stopped in every state; the job must run again."""
 
 import contextlib
 import http.client
@@ -53,41 +53,41 @@ class Scene:
         until(typed, what)
 
     def typing(self) -> None:
-        """Somebody types: it may be about to prepare, or be preparing."""
+        """Type: it may be about to prepare, or be preparing."""
         end = clock.now() + self.chance.uniform(0.0, 1.5)
         self.type(lambda: clock.now() >= end, "the end of typing")
 
     def prepared(self) -> None:
-        """The job is held for a prompt that is foreseen."""
+        """Type until the job is held for a prompt that is foreseen."""
         self.type(lambda: self.job.stands, "the job to be held")
         self.child.until(lambda line: line["state"] == "SPECULATIVE_PREPARED", "SPECULATIVE_PREPARED")
         self.wait(0.3)
 
     def active(self) -> None:
-        """A prompt is sent; it may be in work, or about to be seen."""
+        """Send a prompt; it may be in work, or about to be seen."""
         self.ask()
         self.wait(1.2)
 
     def serving(self) -> None:
-        """A prompt is in work, and the job held for it."""
+        """Send a prompt, and see the job held for it."""
         self.ask()
         self.child.until(lambda line: line["state"] == "ACTIVE_INFERENCE", "ACTIVE_INFERENCE")
         until(lambda: self.job.stands, "the job to be held")
 
     def degraded(self) -> None:
-        """The server dies while the job is held for it; that may not be seen yet."""
+        """Let the server die while the job is held for it; that may not be seen yet."""
         self.prepared()
         self.server.down()
         self.wait(0.5)
 
     def lost(self) -> None:
-        """The server is seen to be away."""
+        """Let the server die, and that be seen."""
         self.prepared()
         self.server.down()
         self.child.until(lambda line: line["state"] == "DEGRADED", "DEGRADED")
 
     def closing(self) -> None:
-        """It was told to end while it held the job."""
+        """Tell it to end while it holds the job."""
         self.prepared()
         self.child.process.terminate()
         self.wait(0.02)

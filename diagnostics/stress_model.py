@@ -1,18 +1,19 @@
-"""A model of llama-server in virtual time, as pure as a chess board: slots, who waits for them, files, sleep and death.
+"""A model of llama-server in virtual time: its slots, who waits for them, their files, its sleep and its death.
 
-Waiting is as measured on the real one: a slot action waits for a busy slot, one waiting call is taken up for each prompt
-that ends, none for an action that ends, and a hang-up shows only after a second in which nobody was answered anything.
+Waiting is as measured on the real one: a slot action waits for a busy slot, one waiting call is taken up for each
+prompt that ends, none for an action that ends, and a hang-up shows only after a second without any answer.
 """
 
 import heapq
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 HEADER = 36  # bytes of a slot file without tokens
-WINDOW = 0.05  # s; what changed more recently, nobody who asked before acting could have known
+WINDOW = 0.01  # s; what changed more recently, nobody who asked before acting could have known
+SEEN = 2.0  # s after which a new conversation, shorter than the saved one, must have been noticed
 UNHEARD = 1.0  # s without any answer, after which it looks who hung up
 
 
@@ -40,10 +41,15 @@ class Task:
 
 @dataclass(eq=False)
 class Slot:
-    """One slot. `lived`: what it holds was made or used by a prompt; `since`: when that began, or when it got busy."""
+    """One slot.
+
+    `lived`: what it holds was made or used by a prompt; `since`: when that began, or when it got busy. `noticeable`:
+    that prompt came after a look at this life of the server, so that the next look shows it.
+    """
 
     tokens: int = 0
     lived: bool = False
+    noticeable: bool = False
     since: float = 0.0
     busy: Task | None = None
     used: int | None = None  # the last task's number
@@ -90,7 +96,9 @@ class ModelServer:
     predicted: int = 0
     blocked_until: float = 0.0
     wrongs: list[str] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)  # how many of each kind
     overtaken: int = 0  # restores that came a moment before a prompt, and were carried out after it
+    looked_at: bool = False  # since it was started, or woke
     longest_wait: float = 0.0  # s that a prompt stood beside a free slot
     queue: deque[Task] = field(default_factory=deque)
     slots: list[Slot] = field(default_factory=list)
@@ -111,7 +119,7 @@ class ModelServer:
         for task in (*self.queue, *(slot.busy for slot in self.slots)):
             if task is not None:
                 task.broken = True
-        self.alive = self.loading = self.asleep = False
+        self.alive = self.loading = self.asleep = self.looked_at = False
         self.queue.clear()
         self.slots = [Slot() for _ in range(self.count)]
         self.life += 1
@@ -131,16 +139,16 @@ class ModelServer:
     def sleep(self) -> None:
         """Fall asleep, unless something is to be done."""
         if self.alive and not self.loading and not self.processing and not self.queue:
-            self.asleep = True
+            self.asleep, self.looked_at = True, False
             self.slots = [Slot() for _ in range(self.count)]
 
     def wake(self) -> None:
         """Wake up; what it held stays lost."""
         self.asleep = False
 
-    def answers(self) -> None:
-        """Note that somebody was answered by the loop that also looks for hang-ups."""
-        self._answered = self.agenda.now
+    def looked(self) -> None:
+        """Note that somebody was told how it fares, by the loop that also looks for hang-ups."""
+        self.looked_at, self._answered = True, self.agenda.now
 
     # ---- Calls -------------------------------------------------------------------------------------------------------
 
@@ -196,7 +204,7 @@ class ModelServer:
 
     def _begin(self, task: Task, slot: Slot) -> None:
         reused = min(slot.tokens, task.tokens - 1)
-        slot.busy, slot.used, slot.since = task, self.tasks, self.agenda.now
+        slot.busy, slot.used, slot.since, slot.noticeable = task, self.tasks, self.agenda.now, self.looked_at
         self.cached += reused
         self.computed += task.tokens - reused
         slot.tokens = task.tokens
@@ -228,7 +236,6 @@ class ModelServer:
         data = path.read_bytes() if path.is_file() else b""
         wanted = int(data[:HEADER]) if len(data) >= HEADER else None
         if wanted is not None and len(data) < HEADER + wanted:
-            self.wrongs.append("a restore of a short file ended the server")
             self.die()
             task.broken = True
             return
@@ -241,7 +248,8 @@ class ModelServer:
 
     def _say(self, task: Task, status: int) -> None:
         task.status = status
-        self.answers()
+        self.done[task.kind] += 1
+        self._answered = self.agenda.now
 
     # ---- Judgement ---------------------------------------------------------------------------------------------------
 
@@ -249,18 +257,18 @@ class ModelServer:
         """Note a restore that was sent though anybody who looked had seen better."""
         if task.kind != "restore":
             return
-        slot = self.slots[(task.slot or 0) % self.count]
-        if self.agenda.now - slot.since <= WINDOW:
+        slot, path = self.slots[(task.slot or 0) % self.count], self.folder / task.filename
+        data = path.read_bytes() if path.is_file() else b""
+        saved = int(data[:HEADER]) if len(data) >= HEADER else 0  # a refusal would wipe whatever it holds
+        known_for = self.agenda.now - slot.since
+        if len(data) < HEADER + saved:
+            self.wrongs.append("a restore of a missing or short file was sent")
+        if known_for <= WINDOW:
             return
         if slot.busy:
             self.wrongs.append("a restore was sent to a busy slot")
-        elif slot.lived and slot.tokens and slot.tokens >= self._tokens_in(task.filename):
+        elif slot.lived and (slot.tokens >= saved or (slot.noticeable and known_for > SEEN)):
             self.wrongs.append("a restore was sent to a warm slot")
-
-    def _tokens_in(self, filename: str) -> int:
-        path = self.folder / filename
-        data = path.read_bytes()[:HEADER] if path.is_file() else b""
-        return int(data) if len(data) == HEADER else 0  # a refusal would wipe whatever it holds
 
     def watch_waiting(self) -> None:
         """Note how long prompts wait beside a free slot."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from diagnostics.mock_server import StandIn
-from diagnostics.scripted import NoSound, ScriptedParts
+from diagnostics.scripted import NoSound, ScriptedParts, ScriptedWindow
 from diagnostics.stress_stage import Figure, Rig, Stage, Unmet, clock, held_by, until
 from engine.client.link import ServerLink
 from engine.config.settings import Settings
@@ -122,6 +122,9 @@ class _RealKeys:
     def microphone(self) -> NoSound:
         return self.parts.microphone()
 
+    def window(self) -> ScriptedWindow:
+        return self.parts.window()
+
     def share(self, settings: Settings, post: Callable[[Event], None]) -> BackgroundShare:
         return self.parts.share(settings, post)
 
@@ -135,7 +138,8 @@ def main(folder: Path, seconds: float) -> int:
     seen: list[Snapshot] = []
     settings = Settings(microphone=False, background_method="off", server_url="http://127.0.0.1:9")
     engine = Engine(settings, _RealKeys(ScriptedParts(clock, folder)), clock)
-    engine.subscribe(lambda snapshot: (at.append(clock.now()), seen.append(snapshot))[0])
+    engine.subscribe(seen.append)
+    engine.subscribe(lambda _: at.append(clock.now()))
     thread = threading.Thread(target=engine.run)
     thread.start()
     try:

@@ -111,9 +111,10 @@ def runs(pid: int) -> bool:
     return (processes.state(pid) or "Z") not in "TtZXx"
 
 
-def until(condition: Callable[[], object], what: str, timeout: float = PATIENCE, step: float = 0.002) -> float:
-    """Wait; return how many seconds it took. Raises Unmet."""
+def until(condition: Callable[[], object], what: str, timeout: float | None = None, step: float = 0.002) -> float:
+    """Wait, PATIENCE unless another `timeout` is given; return how many seconds it took. Raises Unmet."""
     started, pause = clock.now(), threading.Event()
+    timeout = PATIENCE if timeout is None else timeout
     while not condition():
         if clock.now() - started > timeout:
             raise Unmet(f"waited {timeout:g} s for {what}")
@@ -121,10 +122,15 @@ def until(condition: Callable[[], object], what: str, timeout: float = PATIENCE,
     return clock.now() - started
 
 
-def held_by(url: str, job: Job, **more: object) -> Settings:
-    """Return settings under which this job, and no other, is suspended for the prompts of this server."""
-    values = {"server_url": url, "background_process_name": job.name, "background_method": "process"}
-    return Settings(**{**values, "fallback_to_suspend": True, "microphone": False, **more})  # type: ignore[arg-type]
+def held_by(url: str, job: Job, *, suspend: bool = True) -> Settings:
+    """Return settings under which this job, and no other, is held for the prompts of this server."""
+    return Settings(
+        server_url=url,
+        background_process_name=job.name,
+        background_method="process",
+        fallback_to_suspend=suspend,
+        microphone=False,
+    )
 
 
 class Rig:

@@ -20,8 +20,10 @@ from pathlib import Path
 
 from diagnostics import stress_clock, stress_fuzz, stress_health, stress_job, stress_kill, stress_race, stress_rhythm
 from diagnostics.stress_stage import Figure, Result, Stage, Unmet, sweep, until
+from engine.errors import SettingsError
+from engine.options import HELP, take_settings
 
-_FAILED, _INTERRUPTED = 1, 130
+_FAILED, _WRONG_USE, _INTERRUPTED = 1, 2, 130
 _PARTS = 100  # of a phase, as progress is shown
 _BAR = 30
 _THREADS = 5.0  # s for the threads of a phase to end
@@ -48,9 +50,19 @@ PHASES: dict[str, Phase] = {
 LETTERS = "abcdefghij"
 
 
-def main(argv: Sequence[str] | None = None, *, scale: float = 1.0) -> int:
-    """Play the phases; return 0, 1 if one failed, 2 wrong use, 130 broken off. `scale` shrinks their counts."""
-    options = _parser().parse_args(argv)
+def main(argv: Sequence[str] | None = None, *, loaded: bool = False, scale: float = 1.0) -> int:
+    """Play the phases; return 0, 1 if one failed, 2 wrong use, 130 broken off.
+
+    `loaded`: the caller has taken the options of settings out of `argv`; none has a bearing on what is played here.
+    `scale` shrinks the counts of the phases.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        words = words if loaded else take_settings(words)[1]
+    except SettingsError as error:
+        print(f"stress: {error}", file=sys.stderr)
+        return _WRONG_USE
+    options = _parser().parse_args(words)
     return run(options.phase, as_json=options.json, scale=scale)
 
 
@@ -192,26 +204,29 @@ def _interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the engine's log down: losing servers and jobs is the plan here."""
-    log = logging.getLogger("engine")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+    """Keep logs down: losing servers and jobs is the plan here, and so are broken answers."""
+    logs = [logging.getLogger(name) for name in ("engine", "urllib3")]
+    before = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(before)
+        for log, level in zip(logs, before, strict=True):
+            log.setLevel(level)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="stress", description=__doc__.split("\n")[0])
-    add_options(parser)
-    return parser
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command."""
+    names = ", ".join(f"{letter} {name}" for letter, name in zip(LETTERS, PHASES, strict=True))
+    parser = argparse.ArgumentParser(
+        prog="stress",
+        description=__doc__.split("\n")[0],
+        epilog=f"phases: {names}\n\n{HELP}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--phase", type=phase_name, metavar="N", help="this phase only: 1 to 10, or a to j")
     parser.add_argument("--json", action="store_true", help="write one JSON object")
+    return parser
 
 
 if __name__ == "__main__":

@@ -18,12 +18,14 @@ import filelock
 from engine.channel import control_path
 from engine.clock import Clock, SystemClock
 from engine.config.settings import Settings
-from engine.config.store import Loaded, state_folder
+from engine.config.store import Loaded, data_folder, state_folder
 from engine.control import ControlServer
+from engine.errors import TraceError
 from engine.events import Snapshot
 from engine.loop import Engine
 from engine.orchestration import elevated
 from engine.parts import Parts, RealParts
+from engine.recorder import Recorder, delete_old
 from engine.snapshots import as_dict, transition
 
 log = logging.getLogger(__name__)
@@ -35,8 +37,8 @@ class AlreadyRunning(Exception):  # noqa: N818 - a state, not a mistake
     """Another engine of this user runs; the message says who."""
 
 
-def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False) -> int:
-    """Run the engine until a signal, or for so many seconds; return the exit code."""
+def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False, record: Path | None = None) -> int:
+    """Run the engine until a signal, or for so many seconds; return the exit code. `record`: trace to be written."""
     configure_log()
     for problem in loaded.problems:
         log.warning("%s", problem)
@@ -50,8 +52,12 @@ def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False) 
                 log.warning("%s", finding.sentence)
             clock = SystemClock()
             parts = RealParts.of_user(clock)
-            return serve(loaded.settings, parts, clock, seconds=seconds, as_json=as_json, control=control_path())
-    except AlreadyRunning as error:
+            with _recorder(record, loaded.settings) as recorder:
+                return serve(
+                    loaded.settings, parts, clock,
+                    seconds=seconds, as_json=as_json, control=control_path(), recorder=recorder,
+                )  # fmt: skip
+    except (AlreadyRunning, TraceError) as error:
         print(f"zat-scs: {error}", file=sys.stderr)  # noqa: T201 - the command's answer
         return 1
 
@@ -64,11 +70,12 @@ def serve(
     seconds: float | None = None,
     as_json: bool = False,
     control: Path | None = None,
+    recorder: Recorder | None = None,
 ) -> int:
     """Run one engine; 0 after a signal or the given time, 1 after a defect. `control`: where commands come in."""
     if settings.key_in_clear:
         log.warning("API_KEY leaves this machine unencrypted: SERVER_URL is plain http to another machine")
-    engine = Engine(settings, parts, clock)
+    engine = Engine(settings, parts, clock, recorder)
     if as_json:
         engine.subscribe(JsonLines(sys.stdout, clock))
     else:
@@ -87,6 +94,23 @@ def serve(
             if timer is not None:
                 timer.cancel()
     return 0
+
+
+@contextlib.contextmanager
+def _recorder(path: Path | None, settings: Settings) -> Iterator[Recorder | None]:
+    """Open what a run is recorded with, if it is. Raises TraceError. Old recordings go at each start."""
+    folder = data_folder() / "traces"
+    delete_old(folder)
+    if path is None:
+        yield None
+        return
+    if path.parent == folder:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    recorder = Recorder(path, settings)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
 
 
 @contextlib.contextmanager

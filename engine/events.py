@@ -67,7 +67,8 @@ class Tick:
     """One step of time: the fused probability and what stands behind it."""
 
     probability: float
-    evidence_at: float | None = None  # when the user last typed or spoke; None: not since the start
+    evidence_at: float | None = None  # when what the user did last spoke for a prompt; None: not since the start
+    touched_at: float | None = None  # when the user last wrote or spoke; None: as evidence_at
     sensing: bool = True  # at least one sensor works
     known_window: bool = False  # a window that prompts come from is in front
 
@@ -271,6 +272,7 @@ class Snapshot:
     state: State
     paused: bool = False
     paused_for: float | None = None  # seconds until it resumes by itself, None: not paused, or until resumed
+    not_guessing: str | None = None  # why this is no moment to guess, such as "full-screen program"
     probability: float = 0.0
     threshold: float = 0.65
     f_c: float | None = None

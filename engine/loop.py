@@ -5,9 +5,8 @@ Snapshot. Nothing in a tick blocks; slow work runs on threads of its own and com
 """
 
 import logging
-import queue
-import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import assert_never
 
 from engine.clock import Clock
@@ -25,6 +24,7 @@ from engine.events import (
     PrepareContext,
     PromptArrived,
     PromptFinished,
+    ReleaseRequested,
     Report,
     ResetProbability,
     Resumed,
@@ -35,12 +35,20 @@ from engine.events import (
     State,
     Tick,
     Tuned,
+    Why,
 )
+from engine.inbox import Inbox
+from engine.links import Links
+from engine.listeners import Listener, Listeners
 from engine.orchestration import fsm, uvm
-from engine.parts import Link, Parts
+from engine.pace import Pace
+from engine.parts import Parts
+from engine.picture import of_machine
+from engine.recorder import Recorder
 from engine.reports import Reports
 from engine.senses import Senses
-from engine.telemetry.processor import LATE, Fused, Fusion
+from engine.telemetry.moments import AnyMoment
+from engine.telemetry.processor import Fused, Fusion
 
 log = logging.getLogger(__name__)
 
@@ -49,52 +57,52 @@ FRESH = 2.0  # s; evidence this young keeps the list of background processes fre
 IDLE_HZ, ALERT_HZ, WORKING_HZ = 1.0, 10.0, 20.0  # looks at the server a second
 CLOSE_TIMEOUT = 10.0  # s to give the card back at the end
 
-Listener = Callable[[Snapshot], None]
-
 
 class Engine:
     """The headless engine. `post`, `stop` and `subscribe` may be called from any thread, the rest from one."""
 
-    def __init__(self, settings: Settings, parts: Parts, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        parts: Parts,
+        clock: Clock,
+        recorder: Recorder | None = None,
+        moments: AnyMoment | None = None,
+    ) -> None:
+        self._recorder = recorder
         self._settings = settings
-        self._parts = parts
         self._clock = clock
-        self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._stopped = threading.Event()
-        self._listeners: list[Listener] = []
+        self._inbox = Inbox()
+        self._listeners = Listeners()
+        self._links = Links(parts, self.post)
         self._machine = fsm.start(settings, clock.now())
         self._fusion = Fusion(settings)
-        self._senses = Senses(settings, parts)
-        self._link_number = 0
+        self._senses = Senses(parts)
+        self._moments = moments or AnyMoment()
+        self._not_guessing: str | None = None
         self._share = parts.share(settings, self.post)
-        self._link = self._new_link(settings)
+        self._link = self._links.make(settings)
         self._reports = Reports()
         self._unified_memory = "unknown"
-        self._fused = Fused(0.0, None, None, None, sensing=False)
+        self._fused = Fused(0.0, None, None, None, None, sensing=False)
         self._moves: list[Moved] = []
-        self._last_tick: float | None = None
-        self._late_ticks = 0
+        self._pace = Pace(settings.telemetry_hz, clock.now())
         self._hz = ALERT_HZ
         self._closed = False
 
     # ---- from any thread ---------------------------------------------------------------------------------------------
 
     def post(self, event: Event) -> None:
-        """Put an event into the inbox; it is applied with the next tick."""
+        """Put an event into the inbox; it is applied with the next tick, which comes at once if the loop rests."""
         self._inbox.put(event)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Let `listener` see each snapshot, on the engine's thread; return how to end that."""
-        self._listeners.append(listener)
-        return lambda: self._unsubscribe(listener)
-
-    def _unsubscribe(self, listener: Listener) -> None:
-        if listener in self._listeners:  # one that failed was dropped already
-            self._listeners.remove(listener)
+        return self._listeners.add(listener)
 
     def stop(self) -> None:
         """Let run() end; the card is given back on the way out."""
-        self._stopped.set()
+        self._inbox.stop()
 
     # ---- the loop ----------------------------------------------------------------------------------------------------
 
@@ -102,31 +110,32 @@ class Engine:
         """Start all parts."""
         self._share.start()
         self._link.start()
-        self._senses.open(self._settings)
+        self._moments.start()
+        self._open_senses()
 
     def run(self) -> None:
         """Tick at TELEMETRY_HZ until stop(); whatever happens, the card is given back at the end."""
         try:
             self.start()
-            due = self._clock.now()
-            while not self._stopped.is_set():
+            while not self._inbox.stopped:
                 self.tick(self._clock.now())
-                period = 1.0 / self._settings.telemetry_hz
-                due = max(due + period, self._clock.now() - period)  # catch up with one missed tick, not with a night
-                self._stopped.wait(max(0.0, due - self._clock.now()))
+                self._inbox.wait(self._pace.wait(self._clock.now()), early=self._pace.resting)
         finally:
             self.close()
 
     def tick(self, now: float) -> Snapshot:
         """Take one step at `now` (monotonic seconds) and return what everybody sees of it."""
         self._moves = []
-        self._count_late(now)
+        self._pace.count(now)
         self._take_inbox(now)
         if self._machine.paused_until is not None and now >= self._machine.paused_until:
             self._step(Resumed(), now)
-        self._fused = self._fusion.step(now, self._senses.read())
-        known = Tick(self._fused.probability, self._fused.evidence_at, self._fused.sensing)
-        self._step(known, now)
+        self._mind_the_moment(now)
+        readings = self._moments.heard(self._senses.read())
+        if self._recorder:
+            self._recorder.heard(now, readings)
+        self._fused = self._fusion.step(now, readings)
+        self._step(self._known(), now)
         self._attend(now)
         self._share.beat()
         return self._publish(now)
@@ -143,23 +152,22 @@ class Engine:
         finally:
             if not self._share.close(CLOSE_TIMEOUT):
                 log.error("the background job could not be given back within %g s", CLOSE_TIMEOUT)
+            self._moments.close()
             self._senses.close(wait=True)
             self._link.close(CLOSE_TIMEOUT)
         self._take_inbox(now, machine=False)
         self._publish(now)
 
     def _take_inbox(self, now: float, *, machine: bool = True) -> None:
-        while True:
-            try:
-                event = self._inbox.get_nowait()
-            except queue.Empty:
-                return
+        for event in self._inbox.take():
             if isinstance(event, Report):
                 self._reports.take(event)
             elif machine:
                 self._step(event, now)
 
     def _step(self, event: MachineEvent, now: float) -> None:
+        if self._recorder:
+            self._recorder.happened(event, now)
         self._machine, effects = fsm.step(self._machine, event, now, self._settings)
         for effect in effects:
             self._apply(effect)
@@ -167,10 +175,9 @@ class Engine:
             case SettingsChanged():
                 self._reconfigure(event.settings, now)
             case Paused():
-                self._senses.close(wait=False)
-                self._fusion.clear()
+                self._close_senses()
             case Resumed():
-                self._senses.open(self._settings)
+                self._open_senses()
             case PromptArrived():
                 self._fusion.prompted(now)
             case PromptFinished():
@@ -194,6 +201,8 @@ class Engine:
                 self._fusion.probability = 0.0
             case Moved():
                 self._moves.append(effect)
+                if effect.why is Why.TIMEOUT:
+                    self._fusion.disappointed()
                 log.info("%s → %s (%s)", effect.source.value, effect.target.value, effect.why.value)
             case Tuned():
                 log.info("threshold %.2f → %.2f (%s)", effect.before, effect.after, effect.because)
@@ -205,39 +214,46 @@ class Engine:
         old, self._settings = self._settings, new
         self._fusion.configure(new)
         self._link.reconfigure(new)
+        self._moments.configure(new)
         changed = new.reopened_since(old)
         if "Background job" in changed:
             self._share.reopen(new)
         if "Server" in changed:
             self._step(ServerLost("another server was set"), now)
-            # Closing waits for calls in flight, and the loop waits for nothing.
-            threading.Thread(target=self._link.close, args=(CLOSE_TIMEOUT,), daemon=True).start()
-            self._link = self._new_link(new)
-            self._link.start()
+            self._link = self._links.replace(self._link, new, CLOSE_TIMEOUT)
             self._link.attend(self._hz)
-        if "Sensors" in changed and not self._machine.paused:
-            self._senses.open(new)
+        if "Sensors" in changed:
+            self._open_senses()
 
-    def _new_link(self, settings: Settings) -> Link:
-        """Make the server's side; what one that was replaced still has to say is not heard."""
-        self._link_number += 1
-        number = self._link_number
+    def _open_senses(self) -> None:
+        if self._not_guessing is None and not self._machine.paused:
+            self._senses.open(self._settings)
 
-        def post(event: Event) -> None:
-            if number == self._link_number:
-                self.post(event)
+    def _close_senses(self) -> None:
+        self._senses.close(wait=False)
+        self._fusion.clear()
 
-        return self._parts.link(settings, post)
+    def _mind_the_moment(self, now: float) -> None:
+        """Close the sensors while this is no moment to guess; what was guessed before is given back, nothing booked."""
+        before, self._not_guessing = self._not_guessing, self._moments.reason
+        if before is not None and self._not_guessing is None:
+            self._open_senses()
+        elif before is None and self._not_guessing is not None:
+            self._close_senses()
+            if self._machine.state is State.SPECULATIVE_PREPARED and self._machine.asked_until is None:
+                self._step(ReleaseRequested(), now)
 
-    def _count_late(self, now: float) -> None:
-        period = 1.0 / self._settings.telemetry_hz
-        if self._last_tick is not None and now - self._last_tick > LATE * period:
-            self._late_ticks += 1
-        self._last_tick = now
+    def _known(self) -> Tick:
+        """Say what is known now. Somebody who is only seen to be there makes a prompt attended, and no more."""
+        tick, seen_at = self._fused.as_tick(), self._moments.person_at
+        if seen_at is None or self._not_guessing is not None or not self._settings.keyboard:
+            return tick
+        return replace(tick, touched_at=max(seen_at, tick.touched_at or seen_at), sensing=True)
 
     def _attend(self, now: float) -> None:
         """Look at the server as often as the moment asks for."""
-        since = now - self._machine.last_evidence(float("-inf"))
+        touched = self._machine.touched_at
+        since = float("inf") if touched is None else now - touched
         if self._machine.state in (State.SPECULATIVE_PREPARED, State.ACTIVE_INFERENCE):
             hz = WORKING_HZ
         else:
@@ -247,37 +263,24 @@ class Engine:
         if hz != self._hz:
             self._hz = hz
             self._link.attend(hz)
+        rests = self._machine.state in (State.COLD_IDLE, State.DEGRADED) and self._reports.share.share == 100
+        self._pace.set(self._settings.telemetry_hz, resting=rests and self._not_guessing is not None)
 
     def _publish(self, now: float) -> Snapshot:
         snapshot = self._snapshot(now)
-        for listener in tuple(self._listeners):
-            try:
-                listener(snapshot)
-            except Exception:
-                # A broken view must not take the engine along, nor fill the log at 10 Hz.
-                log.exception("a listener failed and is dropped")
-                self._unsubscribe(listener)
+        self._listeners.tell(snapshot)
         return snapshot
 
     def _snapshot(self, now: float) -> Snapshot:
-        machine = self._machine
-        deadline = machine.deadline(self._settings)
-        shown = Snapshot(
-            at=self._clock.wall(),
-            state=machine.state,
-            paused=machine.paused,
-            paused_for=None if machine.paused_until is None else max(0.0, machine.paused_until - now),
+        machine = of_machine(self._machine, self._settings, now, self._clock.wall())
+        shown = replace(
+            machine,
+            not_guessing=self._not_guessing,
             probability=self._fusion.probability,
-            threshold=machine.threshold,
             f_c=self._fused.f_c,
             g_a=self._fused.g_a,
             unified_memory=self._unified_memory,
-            hits=machine.hits,
-            false_positives=machine.false_positives,
-            false_negatives=machine.false_negatives,
-            holding=machine.holding(now),
-            deadline_in=None if deadline is None else max(0.0, deadline - now),
-            late_ticks=self._late_ticks,
+            late_ticks=self._pace.late,
             sensors=self._senses.states(),
             moves=tuple(self._moves),
             closed=self._closed,

@@ -14,14 +14,15 @@ from engine.orchestration.guardian import Guardian
 from engine.orchestration.ledger import Ledger
 from engine.orchestration.mps import BackgroundShare
 from engine.telemetry.audio import MicrophoneSensor
+from engine.telemetry.evidence import KeyPress, Sound, Window
 from engine.telemetry.keyboard import KeyboardSensor
-from engine.telemetry.evidence import KeyPress
+from engine.telemetry.window import WindowSensor, window_key
 
 _Heard_co = TypeVar("_Heard_co", covariant=True)
 
 
 class Sensor(Protocol[_Heard_co]):
-    """A keyboard or microphone. None of its methods blocks the loop."""
+    """A keyboard, a microphone, or who watches the window in front. None of its methods blocks the loop."""
 
     @property
     def state(self) -> str:
@@ -90,8 +91,11 @@ class Parts(Protocol):
     def keyboard(self) -> Sensor[tuple[KeyPress, ...]]:
         """Make the keyboard sensor: presses."""
 
-    def microphone(self) -> Sensor[float | None]:
-        """Make the microphone sensor: dBFS, None unknown."""
+    def microphone(self) -> Sensor[Sound | None]:
+        """Make the microphone sensor: loudness and voice, None unknown."""
+
+    def window(self) -> Sensor[Window | None]:
+        """Make the window sensor: the one in front, None unknown."""
 
     def share(self, settings: Settings, post: Callable[[Event], None]) -> Share:
         """Make whoever holds the background job back."""
@@ -102,7 +106,7 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class RealParts:
-    """The real parts. `state`: folder of the ledger; `data`: folder of the list of saved contexts."""
+    """The real parts. `state`: folder of the ledger; `data`: of the list of saved contexts and the key of titles."""
 
     clock: Clock
     state: Path
@@ -130,6 +134,10 @@ class RealParts:
     def microphone(self) -> MicrophoneSensor:
         """Make the microphone sensor."""
         return MicrophoneSensor(self.clock)
+
+    def window(self) -> WindowSensor:
+        """Make the window sensor, with the key that this user's titles are hashed by."""
+        return WindowSensor(self.clock, window_key(self.data / "window.key"))
 
     def share(self, settings: Settings, post: Callable[[Event], None]) -> BackgroundShare:
         """Make whoever holds the background job back."""

@@ -6,17 +6,21 @@ from engine.telemetry.evidence import Readings
 
 
 class Senses:
-    """Keyboard and microphone. Belongs to the loop's thread; nothing here blocks it."""
+    """Keyboard, microphone and window in front. Belongs to the loop's thread; nothing here blocks it."""
 
-    def __init__(self, settings: Settings, parts: Parts) -> None:
-        self._settings = settings
+    def __init__(self, parts: Parts) -> None:
         self._keyboard = parts.keyboard()
         self._microphone = parts.microphone()
+        self._window = parts.window()
 
     def open(self, settings: Settings) -> None:
         """Open what the settings want and close the rest."""
-        self._settings = settings
-        for wanted, sensor in ((settings.keyboard, self._keyboard), (settings.microphone, self._microphone)):
+        wishes = (
+            (settings.keyboard, self._keyboard),
+            (settings.microphone, self._microphone),
+            (settings.window_filter, self._window),
+        )
+        for wanted, sensor in wishes:
             if wanted:
                 sensor.start()
             else:
@@ -26,18 +30,25 @@ class Senses:
         """Close all; `wait` until they are closed, some seconds at most."""
         self._keyboard.stop(wait=wait)
         self._microphone.stop(wait=wait)
+        self._window.stop(wait=wait)
 
     def read(self) -> Readings:
         """Return what was heard since the last read."""
         keyboard, microphone = self._keyboard.state == "on", self._microphone.state == "on"
+        sound = self._microphone.read() if microphone else None
         return Readings(
             keys=self._keyboard.read() if keyboard else (),
             keyboard=keyboard,
-            db=self._microphone.read() if microphone else None,
+            db=None if sound is None else sound.db,
             microphone=microphone,
+            voice=None if sound is None else sound.voice,
+            window=self._window.read() if self._window.state == "on" else None,
         )
 
     def states(self) -> dict[str, str]:
         """Return each sensor's state: "on", "off" or "unavailable: reason"."""
-        window = "unavailable: not part of this version" if self._settings.window_filter else "off"
-        return {"keyboard": self._keyboard.state, "microphone": self._microphone.state, "window": window}
+        return {
+            "keyboard": self._keyboard.state,
+            "microphone": self._microphone.state,
+            "window": self._window.state,
+        }

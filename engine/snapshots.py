@@ -26,6 +26,7 @@ def as_dict(snapshot: Snapshot) -> dict[str, object]:
         "state": snapshot.state.value,
         "paused": snapshot.paused,
         "paused_for": _rounded(snapshot.paused_for),
+        "not_guessing": snapshot.not_guessing,
         "probability": round(snapshot.probability, 4),
         "threshold": snapshot.threshold,
         "f_c": _rounded(snapshot.f_c),

@@ -5,113 +5,14 @@ The file, the environment, the command line, the dialog and the README table all
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, cast
 
 from engine.config import address
+from engine.config.spec import Spec, Value, tunable
 from engine.errors import SettingsError
-
-_KIND_IN_WORDS = {int: "whole number", float: "number"}
-Value = bool | int | float | str
-
-
-@dataclass(frozen=True, slots=True)
-class Spec:
-    """One setting as declared. `live`: a change applies at once; else the share is given back first, then reopened."""
-
-    name: str
-    kind: type[Value]
-    default: Value
-    title: str
-    help: str
-    group: str
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    pattern: str = ""
-    address: bool = False  # host and port must be able to exist, which no pattern tells
-    allowed_text: str = ""
-    secret: bool = False
-    live: bool = True
-    hint: str = ""  # what could be offered beside a field: "process" running programs, "server" a test of the address
-
-    @property
-    def attribute(self) -> str:
-        """Name of the field of Settings."""
-        return self.name.lower()
-
-    @property
-    def allowed(self) -> str:
-        """What is allowed, in words."""
-        if self.kind is bool:
-            return "on or off"
-        if self.choices:
-            return "one of " + ", ".join(self.choices)
-        if self.kind in (int, float):
-            unit = f" {self.unit}" if self.unit else ""
-            return f"a {_KIND_IN_WORDS[self.kind]} from {self.low:g} to {self.high:g}{unit}"
-        return self.allowed_text or "text"
-
-    def show(self, value: Value) -> str:
-        """Write a value as people and `--set` write it; a secret stays unseen."""
-        if self.secret:
-            return "(set)" if value else ""
-        if isinstance(value, bool):
-            return "on" if value else "off"
-        return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)  # repr loses no digit
-
-    def refuse(self, value: object) -> SettingsError:
-        """Build the error for a value that is not allowed; it names setting, value and what is allowed."""
-        shown = "(not shown)" if self.secret else re.sub("//.*@", "//(not shown)@", repr(value))
-        return SettingsError(f"{self.name} = {shown:.200} is not allowed: expected {self.allowed}")
-
-    def check(self, value: object) -> Value:
-        """Return a typed value (from TOML or a field) in its own type, or raise SettingsError."""
-        if self.kind is float and type(value) is int and abs(value) < 2**53:  # beyond it a float would differ
-            value = float(value)
-        if self.name == "SLOT_ID" and type(value) is int:  # written bare in TOML
-            value = str(value)
-        if type(value) is not self.kind:
-            raise self.refuse(value)
-        if isinstance(value, str):
-            fits = value in self.choices if self.choices else not self.pattern or re.fullmatch(self.pattern, value)
-            if not fits or (self.address and not address.can_exist(value)):
-                raise self.refuse(value)
-        elif self.low is not None and self.high is not None and not self.low <= value <= self.high:  # nan is refused
-            raise self.refuse(value)
-        return value
-
-    def parse(self, text: str) -> Value:
-        """Read a value as the environment and `--set` write it, or raise SettingsError."""
-        if self.kind is str:
-            return self.check(text)
-        if self.kind is bool:
-            answer = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}.get(text.lower())
-            if answer is None:
-                raise self.refuse(text)
-            return answer
-        # At most 18 digits: Python raises an error of its own for whole numbers of thousands of them.
-        number = r"-?[0-9]{1,18}" if self.kind is int else r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
-        if not re.fullmatch(number, text):
-            raise self.refuse(text)
-        return self.check(self.kind(text))
-
-
-def tunable(
-    default: Value,
-    title: str,
-    help: str,  # noqa: A002 - the domain's word, and only here
-    group: str,
-    **more: Any,
-) -> Any:
-    """Declare one field of Settings; `more` are further fields of Spec."""
-    seen = not more.get("secret", False)  # a secret must not reach a log by way of repr(settings)
-    return field(default=default, repr=seen, metadata={"spec": {"title": title, "help": help, "group": group, **more}})
-
 
 _PRINTABLE = r"[^\x00-\x1f\x7f]*"  # a path may hold anything else
 
@@ -167,6 +68,10 @@ class Settings:
         "seed: the plain reading of the founding text.",
         "Prediction", choices=("adaptive", "seed"),
     )  # fmt: skip
+    learned: bool = tunable(
+        True, "Learned score", "Weigh all that is sensed by what was learned of prompts; off: by fixed rules.",
+        "Prediction",
+    )  # fmt: skip
     keyboard: bool = tunable(
         True, "Keyboard", "Sense the times of key presses; never which keys.", "Sensors", live=False,
     )  # fmt: skip
@@ -176,6 +81,13 @@ class Settings:
     window_filter: bool = tunable(
         True, "Window", "Let evidence count where prompts come from; titles are only compared as keyed hashes.",
         "Sensors", live=False,
+    )  # fmt: skip
+    guess_on_battery: bool = tunable(
+        False, "Guess on battery", "Sense and prepare also while this machine runs on its battery.", "Sensors",
+    )  # fmt: skip
+    quiet_programs: str = tunable(
+        "", "Quiet programs", "Nothing is sensed or prepared while one of these programs runs.",
+        "Sensors", pattern=_PRINTABLE, allowed_text="names of programs, separated by commas",
     )  # fmt: skip
     server_url: str = tunable(
         "http://127.0.0.1:8080", "Address of the server", "Where llama-server listens, with its path prefix if any.",

@@ -11,7 +11,8 @@ import platformdirs
 import tomlkit
 import tomlkit.exceptions
 
-from engine.config.settings import Settings, Value, spec, specs
+from engine.config.settings import Settings, spec, specs
+from engine.config.spec import Value
 from engine.errors import SettingsError
 
 PREFIX = "ZAT_SCS_"

@@ -2,7 +2,8 @@
 
 from itertools import groupby
 
-from engine.config.settings import Spec, specs
+from engine.config.settings import specs
+from engine.config.spec import Spec
 from engine.config.store import Loaded
 
 _HEAD = "| name | default | allowed | what it does |\n|---|---|---|---|"

@@ -1,6 +1,7 @@
 """Chooses how the background job is held, and keeps the reasons of what does not fit."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -10,15 +11,21 @@ from engine.errors import BackendUnavailable
 from engine.orchestration.backends.base import Backend, Safeguard
 from engine.orchestration.backends.boinc import BoincBackend
 from engine.orchestration.backends.folding import FoldingBackend
+from engine.orchestration.backends.grips import Grip
 from engine.orchestration.backends.mps_control import MpsControlBackend
 from engine.orchestration.backends.null import NullBackend
 from engine.orchestration.backends.process import ProcessBackend
 from engine.orchestration.backends.several import SeveralBackends
 from engine.orchestration.finder import ProcessFinder, normalised
 from engine.orchestration.guardian import Guardian
-from engine.orchestration.ledger import Ledger
+from engine.orchestration.ledger import Ledger, RestoreGpuClass
+from engine.orchestration.windows_gpu import GpuClassGrip
 
-_SPOKEN_TO = re.compile(r"fah|folding|boinc")  # names of the jobs that have an interface of their own
+_FOLDING, _BOINC = re.compile(r"fah|folding"), re.compile(r"boinc")  # names of jobs with an interface of their own
+_MPS_LASTS = (
+    "a thread percentage reaches only programs that start later, and those keep it for life, the server too: "
+    "it is used with BACKGROUND_METHOD=mps only"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,9 @@ class Chooser:
         for name, make in self._candidates(settings):
             if method not in ("auto", name):
                 continue
+            if method == "auto" and name == "mps":
+                refused[name] = _MPS_LASTS
+                continue
             try:
                 backend = make()
                 fitting.append((backend.priority(), backend))
@@ -66,7 +76,10 @@ class Chooser:
         yield "folding", lambda: FoldingBackend(settings, self._safeguard(), self.clock)
         yield "boinc", lambda: BoincBackend(settings, self._safeguard(), self.clock)
         yield "mps", lambda: MpsControlBackend(settings, self._safeguard(), self.clock, finder)
-        yield "process", lambda: ProcessBackend(job, settings.fallback_to_suspend, finder, self._safeguard())
+        yield (
+            "process",
+            lambda: ProcessBackend(job, settings.fallback_to_suspend, finder, self._safeguard(), besides=_besides()),
+        )
 
     def _safeguard(self) -> Safeguard:
         made = Safeguard(self.ledger, self.guardian.arm, self._rest)
@@ -78,12 +91,28 @@ class Chooser:
             self.guardian.rest()
 
 
+def _besides() -> tuple[Grip, ...]:
+    """Return what is done on Windows beside a lowered priority, where its driver knows it."""
+    if sys.platform != "win32":
+        return ()
+    try:
+        return (GpuClassGrip(RestoreGpuClass),)
+    except BackendUnavailable:
+        return ()
+
+
 def _best(fitting: Sequence[tuple[int, Backend]], job: str) -> Backend | None:
     chosen = [backend for _, backend in fitting if backend.costly]
     others = [pair for pair in fitting if not pair[1].costly]
-    if others and (not chosen or not _SPOKEN_TO.match(normalised(job))):
+    if others and not any(_is_named(backend, job) for backend in chosen):
         chosen.append(max(others, key=lambda pair: pair[0])[1])
     return SeveralBackends(chosen) if len(chosen) > 1 else chosen[0] if chosen else None
+
+
+def _is_named(backend: Backend, job: str) -> bool:
+    """Tell whether this interface is that of the program that the settings name."""
+    own = {"folding": _FOLDING, "boinc": _BOINC}.get(backend.name)
+    return own is not None and own.match(normalised(job)) is not None
 
 
 def _why(method: str, refused: dict[str, str]) -> str:

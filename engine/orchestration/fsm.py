@@ -153,7 +153,8 @@ def _note(  # noqa: C901, PLR0911 - one return a kind of event reads best
             # The quiet before this tick ends the hold, even if this tick brings new evidence.
             machine = replace(machine, sensing=event.sensing, known_window=event.known_window)
             quiet_from = machine.quiet_from if machine.holding(now) else None
-            return replace(machine, evidence_at=event.evidence_at, quiet_from=quiet_from)
+            touched_at = event.evidence_at if event.touched_at is None else event.touched_at
+            return replace(machine, evidence_at=event.evidence_at, touched_at=touched_at, quiet_from=quiet_from)
         case PromptArrived():
             return replace(machine, outstanding=machine.outstanding + 1)
         case PromptFinished():

@@ -69,7 +69,17 @@ class RestoreMps(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="r
     ours: _Percent
 
 
-Entry = Resume | Renice | UnpauseFolding | RestoreBoinc | RestoreMps
+class RestoreGpuClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="restore_gpu_class"):
+    """A process whose scheduling class of the card we changed on Windows from `previous` to `ours` gets it back."""
+
+    pid: _Pid
+    start: int
+    name: _Name
+    previous: int
+    ours: int
+
+
+Entry = Resume | Renice | UnpauseFolding | RestoreBoinc | RestoreMps | RestoreGpuClass
 
 
 class _Untrusted(LedgerError):  # noqa: N818 - named after what the file is
@@ -211,7 +221,7 @@ def _undo(entry: Entry) -> Undone:
         return Undone(entry, False, f"{type(entry).__name__}: {error!r}")
 
 
-def _undo_elsewhere(entry: UnpauseFolding | RestoreBoinc | RestoreMps) -> Undone:
+def _undo_elsewhere(entry: UnpauseFolding | RestoreBoinc | RestoreMps | RestoreGpuClass) -> Undone:
     """Let the backend undo it; it is loaded now and not before, since the guardian must stay small."""
     match entry:
         case UnpauseFolding():
@@ -226,6 +236,11 @@ def _undo_elsewhere(entry: UnpauseFolding | RestoreBoinc | RestoreMps) -> Undone
             from engine.orchestration.backends.mps_control import undo as restore  # noqa: PLC0415 - as above
 
             return restore(entry)
+        case RestoreGpuClass():
+            from engine.orchestration import windows_gpu  # noqa: PLC0415 - as above
+
+            process = ProcessId(entry.pid, entry.start)
+            return Undone(entry, *windows_gpu.restore(process, entry.name, entry.previous, entry.ours))
 
 
 def recover(path: Path) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ class Machine:
     asked_until: float | None = None  # prepared because somebody asked for it, not because it was foreseen
     outstanding: int = 0  # prompts without a reply
     evidence_at: float | None = None
+    touched_at: float | None = None
     sensing: bool = False
     known_window: bool = False
     quiet_from: float | None = None  # set by a false positive: holding until it was quiet for long enough
@@ -90,8 +91,8 @@ def _attended(machine: Machine, event: MachineEvent, now: float, settings: Setti
         and machine.sensing
         and not machine.paused
         and not machine.holding(now)
-        and machine.evidence_at is not None
-        and now - machine.evidence_at <= ATTENDED
+        and machine.touched_at is not None
+        and now - machine.touched_at <= ATTENDED
         and (machine.replied_at is None or now - machine.replied_at > AFTER_REPLY)
     )
 

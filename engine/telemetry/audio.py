@@ -1,4 +1,7 @@
-"""Hears how loud it is around the microphone. Sound itself never outlives the callback that brings it."""
+"""Hears how loud it is around the microphone, and whether a voice is in it. Sound itself is never kept.
+
+PortAudio's callback only hands a block on; a worker takes it, makes two numbers of it, and forgets it.
+"""
 
 import contextlib
 import math
@@ -11,8 +14,12 @@ from typing import Any
 
 from engine.clock import Clock
 from engine.errors import SensorUnavailable
+from engine.telemetry.evidence import Sound
 from engine.telemetry.processor import loudness
 from engine.telemetry.supervisor import ON, SensorMissing, Supervisor
+from engine.telemetry.voice import Voice, open_voice
+
+Block = tuple[float, float, float | None]  # when, mean square, probability of a voice
 
 RATE = 44_100  # Hz
 BLOCKS = 10  # a second
@@ -20,6 +27,7 @@ UNREAD = 50  # blocks kept while nobody reads
 LEVEL_HOLDS = 0.5  # s without a block until the level counts as unknown
 SILENT = 3.0  # s without a block: the device is stuck, although its stream says that it is active
 FIRST_BLOCK = 10.0  # s that the first block may take; about 1.5 s are usual
+WAITING = 3  # blocks that the worker may be behind; older ones are dropped
 HEADSETS = ("bluez", "bluetooth", "hands-free", "headset")
 _REASONS = {  # PortAudio's error codes
     -9985: "the microphone is in use by another program",
@@ -36,9 +44,9 @@ class MicrophoneSensor:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._blocks: deque[tuple[float, float]] = deque(maxlen=UNREAD)  # when, mean square
+        self._blocks: deque[Block] = deque(maxlen=UNREAD)
         self._heard_at = -math.inf
-        self._level: float | None = None
+        self._sound: Sound | None = None
         self._supervisor = Supervisor("microphone", self._open, clock)
 
     @property
@@ -56,17 +64,18 @@ class MicrophoneSensor:
         self._blocks.clear()
         self._heard_at = -math.inf
 
-    def read(self) -> float | None:
-        """Return the loudness since the last read in dBFS, -inf for digital silence, None while it is unknown."""
-        squares = []
-        while self._blocks:  # the callback may append meanwhile
-            self._heard_at, square = self._blocks.popleft()
-            if math.isfinite(square):  # a broken driver may deliver what is no number
-                squares.append(square)
+    def read(self) -> Sound | None:
+        """Return what was heard since the last read: the mean power, the likeliest voice. None while it is unknown."""
+        squares, voices = [], []
+        while self._blocks:  # the worker may append meanwhile
+            self._heard_at, square, voice = self._blocks.popleft()
+            squares.append(square)
+            if voice is not None:
+                voices.append(voice)
         if squares:
-            self._level = loudness(squares)
+            self._sound = Sound(loudness(squares), max(voices, default=None))
         fresh = self._clock.now() - self._heard_at <= LEVEL_HOLDS
-        return self._level if fresh and self.state == ON else None
+        return self._sound if fresh and self.state == ON else None
 
     def _open(self) -> "Recording":
         sounddevice, numpy = _libraries()
@@ -77,30 +86,66 @@ class MicrophoneSensor:
             stack.callback(_portaudio.release)
             with _translated(sounddevice.PortAudioError):
                 recording.stream = _stream(sounddevice, recording.hear)
+                stack.callback(recording.end)
                 stack.callback(recording.stream.close)
+                recording.work(open_voice(round(recording.stream.samplerate)))
                 recording.stream.start()
             recording.closing = stack.pop_all()
         return recording
 
 
 class Recording:
-    """One stream from the microphone, of which only the mean squares of its blocks are kept."""
+    """One stream from the microphone, and the worker that makes numbers of its blocks, into `blocks`."""
 
     stream: Any
     closing: contextlib.ExitStack
 
-    def __init__(self, clock: Clock, blocks: deque[tuple[float, float]], dot: Any) -> None:
+    def __init__(self, clock: Clock, blocks: deque[Block], dot: Any) -> None:
         self._clock = clock
         self._blocks = blocks
         self._dot = dot
+        self._waiting: deque[tuple[int, float, Any]] = deque(maxlen=WAITING)  # number, when, samples
+        self._number = 0
+        self._called = threading.Event()
+        self._ended = False
+        self._worker: threading.Thread | None = None
         self._heard_at: float | None = None
         self._since = clock.now()
 
-    def hear(self, block: Any, frames: int, _time: Any, _status: Any) -> None:
-        """Take in one block: float32, shape (frames, 1), full scale = 1. Runs on PortAudio's own thread."""
-        samples = block[:, 0]
+    def work(self, voice: Voice | None) -> None:
+        """Start the worker; `voice` judges, None: nobody can."""
+        self._worker = threading.Thread(target=self._work, args=(voice,), name="microphone worker", daemon=True)
+        self._worker.start()
+
+    def hear(self, block: Any, _frames: int, _time: Any, _status: Any) -> None:
+        """Hand on one block: float32, shape (frames, 1), full scale = 1. Runs on PortAudio's own thread."""
         self._heard_at = self._clock.now()
-        self._blocks.append((self._heard_at, float(self._dot(samples, samples)) / frames))
+        self._number += 1
+        self._waiting.append((self._number, self._heard_at, block[:, 0].copy()))
+        self._called.set()
+
+    def _work(self, voice: Voice | None) -> None:
+        expected = 1
+        while self._called.wait() and not self._ended:
+            self._called.clear()
+            while self._waiting:
+                number, at, samples = self._waiting.popleft()
+                square = float(self._dot(samples, samples)) / len(samples)
+                if not math.isfinite(square):  # a broken driver may deliver what is no number
+                    continue
+                if voice is not None and number != expected:
+                    voice.forget()
+                expected = number + 1
+                self._blocks.append((at, square, None if voice is None else voice.judge(samples, square)))
+                del samples  # it would live until the next block
+
+    def end(self) -> None:
+        """End the worker, and forget the blocks that still waited for it."""
+        self._ended = True
+        self._called.set()
+        if self._worker is not None:
+            self._worker.join()  # without a limit: until it ended, no other may use the net; the supervisor has one
+        self._waiting.clear()
 
     def check(self) -> None:
         """Raise SensorUnavailable if no sound comes any more."""

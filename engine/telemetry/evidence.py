@@ -1,7 +1,7 @@
 """Readings of evidence: from what was sensed to f_c and g_a in [0, 1]. Pure: no clock, no thread, no log.
 
-`seed` takes the founding text literally. `adaptive` lets evidence age, ignores held keys, modifiers and shortcuts,
-follows the noise floor of the room, wants a voice that lasts, and knows that people take turns with the server.
+Here are the founding text's own, and fixed rules: evidence ages, held keys, modifiers and shortcuts do not count, the
+noise floor follows the room, a voice must last, and people take turns with the server. `learned.py` has the third.
 """
 
 import enum
@@ -39,11 +39,27 @@ class KeyPress:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """The window in front: name of its program, and its title as segments, each an opaque keyed hash."""
+
+    app: str
+    title: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """What was heard since the last read: dBFS, -inf digital silence; probability of a voice, None: nobody can tell."""
+
+    db: float
+    voice: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Readings:
     """What the sensors heard since the last tick.
 
     `db`: loudness in dBFS, -inf digital silence, None unknown. `voice`: probability of a human voice in [0, 1], None
-    where nobody can tell; then loudness stands in for it.
+    where nobody can tell; then loudness stands in for it. `window`: the one in front, None unknown.
     """
 
     keys: tuple[KeyPress, ...] = ()
@@ -51,13 +67,26 @@ class Readings:
     db: float | None = None
     microphone: bool = False
     voice: float | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one tick held. `touched`: somebody wrote or spoke; `evident`: that speaks for a prompt."""
+
+    touched: bool
+    evident: bool
 
 
 class Evidence(Protocol):
-    """A reading of evidence: keeps what it must remember between ticks."""
+    """A reading of evidence: keeps what it must remember between ticks. Times are monotonic seconds."""
 
-    def hear(self, now: float, readings: Readings) -> bool:
-        """Take in one tick; True if it held evidence of a person preparing a prompt."""
+    @property
+    def known_window(self) -> bool:
+        """Tell whether a window that prompts come from is in front."""
+
+    def hear(self, now: float, readings: Readings) -> Heard:
+        """Take in one tick."""
 
     def prompted(self, now: float) -> None:
         """Take note that a prompt arrived."""
@@ -65,47 +94,50 @@ class Evidence(Protocol):
     def replied(self, now: float) -> None:
         """Take note that the server finished a reply."""
 
-    def f_c(self, now: float) -> float:
-        """Return the evidence of keys in [0, 1]."""
+    def disappointed(self) -> None:
+        """Take note of a false positive."""
 
-    def g_a(self, now: float) -> float:
-        """Return the evidence of sound in [0, 1]."""
+    def terms(self, now: float, carried: float, weight_key: float, weight_aud: float) -> tuple[float, float]:
+        """Return f_c and g_a in [0, 1]; `carried`: what is left of P from the tick before."""
 
 
 class SeedEvidence:
-    """The founding text taken literally: ten timestamps that never age, mean interval; RMS."""
+    """The founding text taken literally: ten timestamps that never age, mean interval; RMS. It knows no turns."""
 
     AUDIBLE = 0.0185  # the least steady g_a that carries P over the default threshold
+    known_window = False
 
     def __init__(self) -> None:
         self._presses: deque[float] = deque(maxlen=WINDOW)
         self._rms = 0.0
 
-    def hear(self, now: float, readings: Readings) -> bool:
+    def hear(self, now: float, readings: Readings) -> Heard:
         """Take in one tick: presses of any kind count."""
         del now
         self._presses.extend(press.at for press in readings.keys)
         self._rms = 0.0 if readings.db is None else min(1.0, 10 ** (readings.db / 20))
-        return bool(readings.keys) or self._rms >= self.AUDIBLE
+        touched = bool(readings.keys) or self._rms >= self.AUDIBLE
+        return Heard(touched, touched)
 
     def prompted(self, now: float) -> None:
-        """Take no note: the founding text knows no turns."""
+        """Take no note."""
 
     def replied(self, now: float) -> None:
         """Take no note."""
 
-    def f_c(self, now: float) -> float:
-        """Return presses a second over the last ten, at most 1."""
-        del now
+    def disappointed(self) -> None:
+        """Take no note."""
+
+    def terms(self, now: float, carried: float, weight_key: float, weight_aud: float) -> tuple[float, float]:
+        """Return presses a second over the last ten, at most 1, and the RMS of the tick."""
+        del now, carried, weight_key, weight_aud
+        return self._pace(), self._rms
+
+    def _pace(self) -> float:
         if len(self._presses) < 2:
             return 0.0
         mean = (self._presses[-1] - self._presses[0]) / (len(self._presses) - 1)
         return min(1.0, 1.0 / mean) if mean > 0 else 1.0
-
-    def g_a(self, now: float) -> float:
-        """Return the RMS of the tick."""
-        del now
-        return self._rms
 
 
 class Cadence:
@@ -174,7 +206,12 @@ class Room:
     @property
     def speech(self) -> bool:
         """Tell whether somebody has been speaking for the last second."""
-        return sum(self._voiced) >= self.SHARE * 10
+        return self.share >= self.SHARE
+
+    @property
+    def share(self) -> float:
+        """Return the share of the last ten ticks that was voice."""
+        return sum(self._voiced) / 10
 
     def height(self) -> float:
         """Return how much this looks like speech meant to be heard."""
@@ -220,11 +257,12 @@ class Turns:
         return float(fading * 0.5 ** min(missed, self.MOST))
 
 
-class AdaptiveEvidence:
-    """Evidence that ages and takes turns. Heights were picked on recorded typing, not on the days it is judged by."""
+class RuledEvidence:
+    """Evidence that ages and takes turns, by fixed rules. It knows no windows."""
 
     KEY_HEIGHT = 0.30
     SOUND_HEIGHT = 0.20
+    known_window = False
 
     def __init__(self) -> None:
         self._cadence = Cadence()
@@ -233,23 +271,24 @@ class AdaptiveEvidence:
         self.prompted = self._turns.prompted
         self.replied = self._turns.replied
 
-    def hear(self, now: float, readings: Readings) -> bool:
+    def hear(self, now: float, readings: Readings) -> Heard:
         """Take in one tick."""
         qualifying = [press for press in readings.keys if press.kind in QUALIFYING]
         self._cadence.take(now, qualifying)
         self._turns.take(now, qualifying)
         self._room.take(readings.db, readings.voice)
-        return bool(qualifying) or self._room.speech
+        touched = bool(qualifying) or self._room.speech
+        return Heard(touched, touched)
 
-    def f_c(self, now: float) -> float:
-        """Return the height of typing."""
-        height = self._cadence.height(now)
-        return self.KEY_HEIGHT * height * self._turns.factor(now) if height else 0.0
+    def disappointed(self) -> None:
+        """Take no note: the machine waits for quiet, and that is all."""
 
-    def g_a(self, now: float) -> float:
-        """Return the height of speech."""
-        height = self._room.height()
-        return self.SOUND_HEIGHT * height * self._turns.factor(now) if height else 0.0
+    def terms(self, now: float, carried: float, weight_key: float, weight_aud: float) -> tuple[float, float]:
+        """Return the heights of typing and of speech."""
+        del carried, weight_key, weight_aud
+        typing, speech = self._cadence.height(now), self._room.height()
+        factor = self._turns.factor(now) if typing or speech else 0.0
+        return self.KEY_HEIGHT * typing * factor, self.SOUND_HEIGHT * speech * factor
 
 
 def clip(value: float) -> float:

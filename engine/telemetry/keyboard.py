@@ -4,18 +4,19 @@ import contextlib
 import logging
 import os
 import secrets
-import socket
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from engine.clock import Clock
 from engine.errors import SensorUnavailable
+from engine.telemetry import x_server
 from engine.telemetry.evidence import KeyKind, KeyPress
+from engine.telemetry.hook_process import HookProcess
+from engine.telemetry.last_input import LastInput, last_input
 from engine.telemetry.supervisor import SensorMissing, Supervisor
 
 logger = logging.getLogger(__name__)
@@ -24,8 +25,7 @@ UNREAD = 512  # presses kept while nobody reads
 HELD = 1.5  # s without a repeat: the release was missed; the first repeat comes after 0.66 s
 MODIFIER_HELD = 10.0  # s; modifiers do not repeat on X11, and a lock screen swallows their release
 DEAF_SIGHTINGS = 3  # of a key that is down, with no word from the listener
-PATIENCE = 1.5  # s for a listener to start, or to end, and for an X server to answer
-_HELLO = b"l\0\x0b\0\0\0\0\0\0\0\0\0"  # X11 set-up request, little-endian, version 11, without authorisation
+PATIENCE = 1.5  # s for a listener to start, or to end
 _SALT = secrets.randbits(64)
 _X_ALT = (0xFFE7, 0xFFE8)  # keysyms Meta_L, Meta_R: what Alt is called while Shift is down
 _X_LEVELS = range(0xFE01, 0xFE14)  # ISO_Lock … ISO_Level5_Lock: AltGr on today's layouts is ISO_Level3_Shift
@@ -34,10 +34,14 @@ _NAMED = {"enter": KeyKind.ENTER, "backspace": KeyKind.DELETE, "delete": KeyKind
 
 
 class KeyboardSensor:
-    """Hears key presses anywhere on this desktop; of each it tells the kind and the time by `clock`."""
+    """Hears key presses anywhere on this desktop; of each it tells the kind and the time by `clock`.
 
-    def __init__(self, clock: Clock) -> None:
+    `apart`: the hook lives in a process of its own. Windows and macOS make each key wait for it; X11 does not.
+    """
+
+    def __init__(self, clock: Clock, *, apart: bool = sys.platform in ("win32", "darwin")) -> None:
         self._clock = clock
+        self._apart = apart
         self._heard: deque[KeyPress] = deque(maxlen=UNREAD)
         self._supervisor = Supervisor("keyboard", self._open, clock)
 
@@ -60,21 +64,46 @@ class KeyboardSensor:
         return tuple(self._heard.popleft() for _ in range(len(self._heard)))
 
     def _open(self) -> "Ear":
-        server = None if sys.platform in ("win32", "darwin") else _open_x_server()
+        witness = last_input() if sys.platform in ("win32", "darwin") else _open_x_server()
         try:
-            return Ear(lambda: Listening(_listener_type(), self._clock, self._heard), server)
+            return Ear(self._listen, witness)
         except BaseException:
-            if server is not None:
-                server.close()
+            if witness is not None:
+                witness.close()
             raise
+
+    def _listen(self) -> "Hearing":
+        if self._apart:
+            return HookProcess(self._clock, self._heard)
+        return Listening(listener_type(), self._clock, self._heard)
+
+
+class Hearing(Protocol):
+    """One listener, here or in a process of its own. `heard` counts its reports."""
+
+    heard: int
+
+    @property
+    def alive(self) -> bool:
+        """It still runs."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class Presses(Protocol):
+    """Takes presses; its append() must be quick."""
+
+    def append(self, press: KeyPress, /) -> object:
+        """Take one."""
 
 
 class Ear:
-    """A listener, and on X11 a second line to the server that tells whether the listener went deaf."""
+    """A listener, and a witness of the system's that tells whether the listener went deaf."""
 
-    def __init__(self, listen: Callable[[], "Listening"], server: "XServer | None") -> None:
+    def __init__(self, listen: Callable[[], Hearing], witness: "XServer | LastInput | None") -> None:
         self._listen = listen
-        self._server = server
+        self._witness = witness
         self._listening = listen()
         self._heard = self._sightings = 0
         self._patience = DEAF_SIGHTINGS
@@ -83,7 +112,7 @@ class Ear:
         """Raise SensorUnavailable if the listener ended; replace it if it is deaf."""
         if not self._listening.alive:
             raise SensorUnavailable("the keyboard listener ended")
-        if self._server is not None and self._deaf(self._server):
+        if self._witness is not None and self._deaf(self._witness):
             logger.info("the keyboard listener hears nothing while keys are down; it is replaced")
             self._listening.close()
             self._listening = self._listen()
@@ -92,17 +121,17 @@ class Ear:
             self._patience = min(2 * self._patience, 60)
 
     def close(self) -> None:
-        """End the listener and both lines to the server."""
+        """End the listener and dismiss the witness."""
         self._listening.close()
-        if self._server is not None:
-            self._server.close()
+        if self._witness is not None:
+            self._witness.close()
 
-    def _deaf(self, server: "XServer") -> bool:
+    def _deaf(self, witness: "XServer | LastInput") -> bool:
         if self._listening.heard != self._heard:
             self._heard = self._listening.heard
             self._sightings = 0
             self._patience = DEAF_SIGHTINGS
-        elif server.key_down():
+        elif witness.key_down():
             self._sightings += 1
         return self._sightings >= self._patience
 
@@ -110,7 +139,7 @@ class Ear:
 class Listening:
     """One pynput listener; `listener_type` makes it. `heard` counts its reports."""
 
-    def __init__(self, listener_type: Callable[..., Any], clock: Clock, presses: deque[KeyPress]) -> None:
+    def __init__(self, listener_type: Callable[..., Any], clock: Clock, presses: Presses) -> None:
         self.heard = 0
         self._clock = clock
         self._presses = presses
@@ -242,37 +271,11 @@ class XServer:
 def _open_x_server() -> XServer:
     if os.environ.get("XDG_SESSION_TYPE") == "wayland" or os.environ.get("WAYLAND_DISPLAY"):
         raise SensorUnavailable("Wayland does not let a program sense keys in other windows")
-    name = os.environ.get("DISPLAY", "")
-    if not name:
-        raise SensorUnavailable("there is no screen here (DISPLAY is not set)")
-    try:
-        from Xlib import display, error  # noqa: PLC0415 - a machine without it runs on without this sensor
-        from Xlib.support import connect  # noqa: PLC0415 - as above
-    except ImportError as missing:
-        raise SensorMissing("the library python-xlib is missing") from missing
-    try:
-        _, _, host, number, _ = connect.get_display(name)
-        _ask_server(host or "", number)
-        return XServer(display.Display(name))
-    except (error.ConnectionClosedError, error.DisplayError, OSError) as lost:
-        raise SensorUnavailable(f"no X server answers at {name}") from lost
+    return XServer(x_server.connect())
 
 
-def _ask_server(host: str, number: int) -> None:
-    """Raise OSError unless an X server answers soon: Xlib itself would wait for ever."""
-    local = host in ("", "unix")
-    address = f"/tmp/.X11-unix/X{number}"  # noqa: S108 - where X servers listen
-    if not Path(address).exists():
-        address = f"\0{address}"  # the same in Linux's own name space
-    with socket.socket(socket.AF_UNIX if local else socket.AF_INET) as line:
-        line.settimeout(PATIENCE)
-        line.connect(address if local else (host, 6000 + number))
-        line.sendall(_HELLO)
-        if not line.recv(1):
-            raise ConnectionError("hung up")
-
-
-def _listener_type() -> Any:
+def listener_type() -> Any:
+    """Return pynput's listener; raises SensorUnavailable."""
     try:
         from pynput import keyboard  # noqa: PLC0415 - it connects to the desktop when imported
     except ImportError as error:

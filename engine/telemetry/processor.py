@@ -8,7 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.config.settings import Settings
-from engine.telemetry.evidence import AdaptiveEvidence, Evidence, Readings, SeedEvidence, clip
+from engine.events import Tick
+from engine.telemetry.evidence import Evidence, Readings, RuledEvidence, SeedEvidence, clip
+from engine.telemetry.habits import Habits
+from engine.telemetry.learned import LearnedEvidence
 
 GAP = 5.0  # s; longer without a tick means suspend or a stopped process: what was sensed before says nothing
 LATE = 1.5  # ticks; a later one uses the true dt
@@ -16,39 +19,56 @@ LATE = 1.5  # ticks; a later one uses the true dt
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Result of one tick. `f_c` and `g_a` in [0, 1], None while their sensor is not there."""
+    """Result of one tick. `f_c` and `g_a` in [0, 1], None while their sensor is not there.
+
+    `touched_at`: when somebody last wrote or spoke; `evidence_at`: when that last spoke for a prompt.
+    """
 
     probability: float
     f_c: float | None
     g_a: float | None
     evidence_at: float | None
+    touched_at: float | None
     sensing: bool
+    known_window: bool = False
+
+    def as_tick(self) -> Tick:
+        """Return what the machine sees of it."""
+        return Tick(
+            self.probability,
+            self.evidence_at,
+            self.touched_at,
+            sensing=self.sensing,
+            known_window=self.known_window,
+        )
 
 
 class Fusion:
-    """Carries P(I_t) from tick to tick."""
+    """Carries P(I_t) from tick to tick. `habits`: where prompts came from, as learned on earlier days."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, habits: Habits | None = None) -> None:
         self.probability = 0.0
         self.evidence_at: float | None = None
+        self.touched_at: float | None = None
+        self.habits = habits or Habits()
         self._last: float | None = None
         self._settings = settings
-        self._evidence = _evidence(settings)
+        self._evidence = self._reading(settings)
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
         """Take over settings; P and its history stay unless the reading of evidence changes."""
-        if settings.evidence != self._settings.evidence:
-            self._evidence = _evidence(settings)
+        if (settings.evidence, settings.learned) != (self._settings.evidence, self._settings.learned):
+            self._evidence = self._reading(settings)
         self._settings = settings
         self._tick = 1.0 / settings.telemetry_hz
         self._decay = math.exp(-settings.lambda_decay * self._tick)
 
     def clear(self) -> None:
-        """Forget all evidence, and P with it."""
+        """Forget all evidence, and P with it; habits stay."""
         self.probability = 0.0
-        self.evidence_at = None
-        self._evidence = _evidence(self._settings)
+        self.evidence_at = self.touched_at = None
+        self._evidence = self._reading(self._settings)
 
     def prompted(self, now: float) -> None:
         """Take note that a prompt arrived."""
@@ -57,6 +77,10 @@ class Fusion:
     def replied(self, now: float) -> None:
         """Take note that the server finished a reply."""
         self._evidence.replied(now)
+
+    def disappointed(self) -> None:
+        """Take note of a false positive."""
+        self._evidence.disappointed()
 
     def step(self, now: float, readings: Readings) -> Fused:
         """Fuse one tick.
@@ -67,17 +91,36 @@ class Fusion:
         self._last = now
         if elapsed > GAP:
             self.clear()
-            readings = Readings(keyboard=readings.keyboard, microphone=readings.microphone)
-        if self._evidence.hear(now, readings):
+            readings = Readings(keyboard=readings.keyboard, microphone=readings.microphone, window=readings.window)
+        heard = self._evidence.hear(now, readings)
+        if heard.touched:
+            self.touched_at = now
+        if heard.evident:
             self.evidence_at = now
-        f_c = self._evidence.f_c(now) if readings.keyboard else None
-        g_a = self._evidence.g_a(now) if readings.microphone and readings.db is not None else None
-        decay = self._decay
-        if elapsed > LATE * self._tick:
-            decay = math.exp(-self._settings.lambda_decay * elapsed)
-        gain = self._settings.weight_key * (f_c or 0.0) + self._settings.weight_aud * (g_a or 0.0)
-        self.probability = clip(self.probability * decay + gain)
-        return Fused(self.probability, f_c, g_a, self.evidence_at, readings.keyboard or readings.microphone)
+        late = elapsed > LATE * self._tick
+        decay = math.exp(-self._settings.lambda_decay * elapsed) if late else self._decay
+        return self._fuse(now, self.probability * decay, readings)
+
+    def _fuse(self, now: float, carried: float, readings: Readings) -> Fused:
+        keys, sound = readings.keyboard, readings.microphone and readings.db is not None
+        w_key = self._settings.weight_key if keys else 0.0
+        w_aud = self._settings.weight_aud if sound else 0.0
+        f_c, g_a = self._evidence.terms(now, carried, w_key, w_aud)
+        self.probability = clip(carried + w_key * f_c + w_aud * g_a)
+        return Fused(
+            self.probability,
+            f_c if keys else None,
+            g_a if sound else None,
+            self.evidence_at,
+            self.touched_at,
+            readings.keyboard or readings.microphone,
+            self._evidence.known_window,
+        )
+
+    def _reading(self, settings: Settings) -> Evidence:
+        if settings.evidence == "seed":
+            return SeedEvidence()
+        return LearnedEvidence(self.habits) if settings.learned else RuledEvidence()
 
 
 def loudness(squares: Iterable[float]) -> float:
@@ -85,7 +128,3 @@ def loudness(squares: Iterable[float]) -> float:
     values = tuple(squares)
     mean = sum(values) / len(values)
     return 10 * math.log10(mean) if mean > 0 else -math.inf
-
-
-def _evidence(settings: Settings) -> Evidence:
-    return SeedEvidence() if settings.evidence == "seed" else AdaptiveEvidence()

@@ -17,7 +17,8 @@ from app import editors, picker
 from app.editors import Number, Secret, WholeNumber, editor
 from app.picker import ProcessPicker, ServerTest, programs
 from diagnostics.mock_server import StandIn
-from engine.config.settings import Settings, Spec, Value, spec, specs
+from engine.config.settings import Settings, spec, specs
+from engine.config.spec import Spec, Value
 from engine.orchestration.finder import Program, names_of
 
 

@@ -10,7 +10,8 @@ from pytestqt.qtbot import QtBot
 from app import consent
 from app.first_run import FirstRun
 from engine.config import store
-from engine.config.settings import Settings, Value
+from engine.config.settings import Settings
+from engine.config.spec import Value
 
 
 def dialog_of(qtbot: QtBot, **sources: str) -> FirstRun:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from diagnostics.scripted import NoSound, ScriptedKeys
+from diagnostics.scripted import NoSound, ScriptedKeys, ScriptedWindow
 from engine.config.settings import Settings
 from engine.events import Event, ShareReport
 
@@ -95,6 +95,7 @@ class FakeParts:
 
     log: list[str] = field(default_factory=list)
     keys: ScriptedKeys = field(default_factory=ScriptedKeys)
+    front: ScriptedWindow = field(default_factory=ScriptedWindow)
     links: list[FakeLink] = field(default_factory=list)
     shares: list[FakeShare] = field(default_factory=list)
 
@@ -105,6 +106,10 @@ class FakeParts:
     def microphone(self) -> NoSound:
         """Return a microphone that is off."""
         return NoSound()
+
+    def window(self) -> ScriptedWindow:
+        """Return the scripted window."""
+        return self.front
 
     def share(self, settings: Settings, post: Callable[[Event], None]) -> FakeShare:
         """Make the share."""

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.config.settings import Settings, Spec, Value, spec, specs
+from engine.config.settings import Settings, spec, specs
+from engine.config.spec import Spec, Value
 from engine.errors import SettingsError
 
 # What tools outside this project rely on: names and defaults.

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config import store
-from engine.config.settings import Settings, Spec, Value, spec, specs
+from engine.config.settings import Settings, spec, specs
+from engine.config.spec import Spec, Value
 from engine.errors import SettingsError
 
 NUMBER = "a number from 0.01 to 1"

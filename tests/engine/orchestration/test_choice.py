@@ -8,7 +8,8 @@ import pytest
 from helpers.clock import FakeClock
 from helpers.fake_folding import folding
 
-from engine.config.settings import Settings, Value
+from engine.config.settings import Settings
+from engine.config.spec import Value
 from engine.errors import BackendUnavailable, LedgerError
 from engine.orchestration.backends.base import Applied
 from engine.orchestration.backends.boinc import BoincBackend
@@ -96,9 +97,9 @@ def test_another_program_named_in_the_settings_is_held_beside_them(chooser: Choo
     with folding() as client:
         chosen = chooser.choose(_settings(FOLDING_URL=client.url, BACKGROUND_PROCESS_NAME="blender"))
         assert chosen.backend.name == "folding+process"
-        for name in ("fah-client", "FAHClient.exe", "boinc"):
+        for name, expected in (("fah-client", "folding"), ("FAHClient.exe", "folding"), ("boinc", "folding+process")):
             settings = _settings(FOLDING_URL=client.url, BACKGROUND_PROCESS_NAME=name)
-            assert chooser.choose(settings).backend.name == "folding"
+            assert chooser.choose(settings).backend.name == expected
 
 
 def test_an_explicit_method_is_tried_alone(chooser: Chooser) -> None:
@@ -179,3 +180,9 @@ def test_all_are_given_back_whatever_one_of_them_does() -> None:
     several.refresh()
     assert other.calls == ["release", "refresh"]
     assert several.priority() == 7
+
+
+def test_mps_is_used_only_when_it_is_asked_for(chooser: Chooser) -> None:
+    """It reaches only programs that start later and marks them for life: never by itself."""
+    refused = dict(chooser.choose(_settings()).refused)
+    assert "BACKGROUND_METHOD=mps only" in refused["mps"]

@@ -18,7 +18,8 @@ from helpers.wait import wait_until
 
 from engine import processes
 from engine.clock import SystemClock
-from engine.config.settings import Settings, Value
+from engine.config.settings import Settings
+from engine.config.spec import Value
 from engine.events import ShareReport
 from engine.orchestration.backends.base import Applied
 from engine.orchestration.backends.process import ProcessBackend

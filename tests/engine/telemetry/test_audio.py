@@ -1,7 +1,11 @@
 """The microphone sensor: how loud it is, unknown where it cannot know; on a real sound server and on fakes."""
 
+import gc
 import math
+import os
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from helpers.wait import wait_until
 from engine.clock import SystemClock
 from engine.telemetry import audio, supervisor
 from engine.telemetry.audio import MicrophoneSensor
+from engine.telemetry.evidence import Sound
 
 NEEDS_SOUND = needs("pulseaudio", "pactl", "paplay", "espeak-ng")
 
@@ -43,6 +48,7 @@ class FakeStream:
                 raise error
         self.fake = fake
         self.asked = asked
+        self.samplerate = float(asked["samplerate"])
         self.running = False
         self.looks = 0
         fake.log.append("open")
@@ -108,11 +114,33 @@ class FakeSounddevice:
         return FakeStream(self, **asked)
 
 
+class FakeVoice:
+    """The shape of Voice: says what it is told to, and writes down what it is asked."""
+
+    def __init__(self, *answers: float) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def judge(self, samples: Any, square: float) -> float:
+        """Give the next answer once it may."""
+        del square
+        self.asked.append(f"judge {samples[0]:.2f}")
+        assert self.go_on.wait(20)
+        return self.answers.pop(0)
+
+    def forget(self) -> None:
+        """Note it."""
+        self.asked.append("forget")
+
+
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeSounddevice:
     """Give a sounddevice without devices of this machine, and a supervisor that is quick."""
     fake = FakeSounddevice()
     monkeypatch.setitem(sys.modules, "sounddevice", fake)
+    monkeypatch.setattr(audio, "open_voice", lambda _: None)
     monkeypatch.setattr(audio, "_default_source", lambda: "alsa_input.pci.analog-stereo\n")
     monkeypatch.setattr(supervisor, "CHECK_EVERY", 0.01)
     monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.01)
@@ -142,6 +170,21 @@ def opened(microphone: MicrophoneSensor, fake: FakeSounddevice) -> FakeStream:
     return fake.streams[-1]
 
 
+def heard(microphone: MicrophoneSensor, stream: FakeStream, *levels: float) -> Sound:
+    """Deliver a block for each level and return what the sensor tells once the worker has taken them."""
+    before = len(microphone._blocks)
+    stream.deliver(*levels)
+    await_blocks(microphone, before + sum(math.isfinite(level) for level in levels))
+    sound = microphone.read()
+    assert sound is not None
+    return sound
+
+
+def await_blocks(microphone: MicrophoneSensor, count: int) -> None:
+    """Wait until so many blocks were taken and not yet read."""
+    wait_until(lambda: len(microphone._blocks) == count, what=f"{count} blocks")
+
+
 def reason(microphone: MicrophoneSensor) -> str:
     """Start the sensor and return why it is not available."""
     microphone.start()
@@ -156,12 +199,9 @@ def reason(microphone: MicrophoneSensor) -> str:
 def test_loudness_of_what_was_heard_since_the_last_read(microphone: MicrophoneSensor, fake: FakeSounddevice) -> None:
     """Blocks are averaged by power; digital silence has no decibels."""
     stream = opened(microphone, fake)
-    stream.deliver(0.1)
-    assert microphone.read() == pytest.approx(-20, abs=0.01)
-    stream.deliver(1.0, 0.0)
-    assert microphone.read() == pytest.approx(-3.01, abs=0.01)
-    stream.deliver(0.0)
-    assert microphone.read() == -math.inf
+    assert heard(microphone, stream, 0.1).db == pytest.approx(-20, abs=0.01)
+    assert heard(microphone, stream, 1.0, 0.0).db == pytest.approx(-3.01, abs=0.01)
+    assert heard(microphone, stream, 0.0).db == -math.inf
 
 
 def test_the_level_holds_for_half_a_second(
@@ -170,7 +210,7 @@ def test_the_level_holds_for_half_a_second(
     """A tick without a block is not silence; after half a second nothing is known any more."""
     stream = opened(microphone, fake)
     assert microphone.read() is None
-    stream.deliver(0.1)
+    heard(microphone, stream, 0.1)
     for wait, known in ((0.0, True), (0.4, True), (0.2, False)):
         clock.time += wait
         assert (microphone.read() is not None) is known
@@ -179,25 +219,89 @@ def test_the_level_holds_for_half_a_second(
 def test_no_number_is_no_level(microphone: MicrophoneSensor, fake: FakeSounddevice) -> None:
     """A broken driver's values change nothing."""
     stream = opened(microphone, fake)
-    stream.deliver(math.nan, math.inf)
-    assert microphone.read() is None
-    stream.deliver(0.1, math.nan)
-    assert microphone.read() == pytest.approx(-20, abs=0.01)
+    assert heard(microphone, stream, math.nan, math.inf, 0.1).db == pytest.approx(-20, abs=0.01)
 
 
 def test_a_new_start_knows_nothing_of_before(microphone: MicrophoneSensor, fake: FakeSounddevice) -> None:
     """What was heard before a pause is gone."""
-    opened(microphone, fake).deliver(0.1, 0.1)
-    microphone.read()
+    stream = opened(microphone, fake)
+    heard(microphone, stream, 0.1, 0.1)
+    stream.deliver(0.1)
     microphone.stop()
     opened(microphone, fake)
     assert microphone.read() is None
 
 
 def test_only_numbers_are_kept(microphone: MicrophoneSensor, fake: FakeSounddevice) -> None:
-    """Of a block, its time and its mean square remain."""
-    opened(microphone, fake).deliver(0.25)
-    assert list(microphone._blocks) == [(1000.0, pytest.approx(0.0625))]
+    """Of a block, its time, its mean square and what was judged remain; its samples are nowhere."""
+    opened(microphone, fake).deliver(0.25, 0.25, 0.25)
+    await_blocks(microphone, 3)
+    assert list(microphone._blocks) == [(1000.0, pytest.approx(0.0625), None)] * 3
+    wait_until(lambda: not [a for a in kept_arrays() if a.size and np.all(a == np.float32(0.25))], what="no samples")
+
+
+def kept_arrays() -> list[Any]:
+    """Return the arrays that somebody still holds."""
+    frames = [value for frame in sys._current_frames().values() for value in frame.f_locals.values()]
+    held = [value for thing in gc.get_objects() for value in (gc.get_referents(thing) if not callable(thing) else ())]
+    return [thing for thing in frames + held if isinstance(thing, np.ndarray) and thing.dtype == np.float32]
+
+
+# ---- voice -----------------------------------------------------------------------------------------------------------
+
+
+def voiced(monkeypatch: pytest.MonkeyPatch, *answers: float) -> FakeVoice:
+    """Let the next stream have a voice detector with these answers."""
+    voice = FakeVoice(*answers)
+    monkeypatch.setattr(audio, "open_voice", lambda _: voice)
+    return voice
+
+
+def test_the_likeliest_voice_since_the_last_read(
+    microphone: MicrophoneSensor, fake: FakeSounddevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several blocks the highest probability counts, and it is told until the next block comes."""
+    voiced(monkeypatch, 0.2, 0.9, 0.4, 0.1)
+    stream = opened(microphone, fake)
+    assert heard(microphone, stream, 0.1, 0.1, 0.1).voice == 0.9
+    assert microphone.read() == Sound(pytest.approx(-20, abs=0.01), 0.9)
+    assert heard(microphone, stream, 0.1).voice == 0.1
+
+
+def test_without_a_detector_nobody_knows(microphone: MicrophoneSensor, fake: FakeSounddevice) -> None:
+    """Loudness stays known."""
+    assert heard(microphone, opened(microphone, fake), 0.1).voice is None
+
+
+def test_a_worker_that_is_behind_skips_blocks(
+    microphone: MicrophoneSensor, fake: FakeSounddevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three blocks may wait; of what comes after a gap the detector is told that it is something new."""
+    voice = voiced(monkeypatch, *[0.5] * 9)
+    stream = opened(microphone, fake)
+    voice.go_on.clear()
+    stream.deliver(0.01)
+    wait_until(lambda: voice.asked == ["judge 0.01"], what="the first block to be judged")
+    stream.deliver(0.02, 0.03, 0.04, 0.05, 0.06)
+    voice.go_on.set()
+    await_blocks(microphone, 4)
+    assert voice.asked == ["judge 0.01", "forget", "judge 0.04", "judge 0.05", "judge 0.06"]
+
+
+def test_a_block_that_is_no_sound_is_a_gap(
+    microphone: MicrophoneSensor, fake: FakeSounddevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would spoil the state of the net for good."""
+    voice = voiced(monkeypatch, 0.5, 0.5)
+    heard(microphone, opened(microphone, fake), 0.1, math.nan, 0.2)
+    assert voice.asked == ["judge 0.10", "forget", "judge 0.20"]
+
+
+def test_the_worker_ends_with_the_stream(microphone: MicrophoneSensor, fake: FakeSounddevice) -> None:
+    """No thread is left after the microphone was given back."""
+    opened(microphone, fake)
+    microphone.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "microphone worker"]
 
 
 # ---- opening ---------------------------------------------------------------------------------------------------------
@@ -294,7 +398,7 @@ def test_one_stream_at_a_time(microphone: MicrophoneSensor, fake: FakeSounddevic
 def test_a_stream_that_ended_is_opened_again(microphone: MicrophoneSensor, fake: FakeSounddevice) -> None:
     """The server was killed: closed first, then the list of devices is refreshed, then opened."""
     stream = opened(microphone, fake)
-    stream.deliver(0.1)
+    heard(microphone, stream, 0.1)
     stream.running = False
     wait_until(lambda: len(fake.streams) == 2 and microphone.state == "on")
     assert fake.log == ["list devices", "open", "close", "list devices", "open"]
@@ -342,9 +446,11 @@ def test_real_speech_is_louder_than_silence(ears: MicrophoneSensor, tmp_path: Pa
         wait_until(lambda: ears.read() is not None, what="the first sound")
         assert is_silence(ears.read())
         speak(env, "The quick brown fox jumps over the lazy dog.")
-        level = ears.read()
-        assert level is not None
-        assert -40 < level < 0
+        sound = ears.read()
+        assert sound is not None
+        assert -40 < sound.db < 0
+        assert sound.voice is not None
+        assert sound.voice > 0.9
         wait_until(lambda: is_silence(ears.read()), what="silence after the speech")
         ears.stop()
 
@@ -377,6 +483,31 @@ def test_a_real_headset_is_known_by_its_source(ears: MicrophoneSensor, tmp_path:
         ears.stop()
 
 
-def is_silence(level: float | None) -> bool:
+@pytest.mark.real
+@NEEDS_SOUND
+@needs("sox")
+def test_real_noise_is_loud_but_no_voice(ears: MicrophoneSensor, tmp_path: Path) -> None:
+    """What a threshold on loudness would take for speech."""
+    with sound_server(tmp_path) as env:
+        ears.start()
+        wait_until(lambda: is_silence(ears.read()), what="the first sound")
+        for effects in (["whitenoise"], ["pinknoise"], ["pluck", "A3"]):
+            make_noise(env, tmp_path / "noise.wav", effects)
+            sound = ears.read()
+            assert sound is not None
+            assert -40 < sound.db < 0
+            assert sound.voice is not None
+            assert sound.voice < 0.5, effects
+        ears.stop()
+
+
+def make_noise(env: dict[str, str], wave: Path, effects: list[str]) -> None:
+    """Play a second and a half of what sox synthesizes; returns when it is over."""
+    command = ["sox", "-n", "-r", "44100", "-c", "1", wave, "synth", "1.5", *effects, "gain", "-18"]
+    for words in (command, ["paplay", wave]):
+        subprocess.run(words, env={**os.environ, **env}, check=True, capture_output=True, timeout=60)
+
+
+def is_silence(sound: Sound | None) -> bool:
     """Tell silence, digital or nearly so, from sound and from not knowing."""
-    return level is not None and level < -60
+    return sound is not None and sound.db < -60

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from engine.telemetry.evidence import AdaptiveEvidence, KeyKind, KeyPress, Readings, Room, SeedEvidence, Turns
+from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Room, RuledEvidence, SeedEvidence, Turns
 
 
 def enter(at: float) -> list[KeyPress]:
@@ -81,10 +81,10 @@ def test_enters_that_bring_no_prompt_are_held_against_what_follows() -> None:
     assert turns.factor(162.0) == pytest.approx(2 ** (-62 / 60))
 
 
-def test_adaptive_evidence_takes_turns_and_seed_does_not() -> None:
+def test_ruled_evidence_takes_turns_and_seed_does_not() -> None:
     """The same typing counts less a long time after the last reply."""
     heights = {}
-    for kind in (AdaptiveEvidence, SeedEvidence):
+    for kind in (RuledEvidence, SeedEvidence):
         for reply in (0.0, 600.0):
             evidence = kind()
             evidence.replied(reply)
@@ -92,6 +92,6 @@ def test_adaptive_evidence_takes_turns_and_seed_does_not() -> None:
             for n in range(10):
                 now = 600.0 + n / 10
                 evidence.hear(now, Readings((KeyPress(now, KeyKind.TEXT),)))
-            heights[kind, reply] = evidence.f_c(601.0)
-    assert heights[AdaptiveEvidence, 0.0] < heights[AdaptiveEvidence, 600.0] / 10
+            heights[kind, reply] = evidence.terms(601.0, 0.0, 0.45, 0.35)[0]
+    assert heights[RuledEvidence, 0.0] < heights[RuledEvidence, 600.0] / 10
     assert heights[SeedEvidence, 0.0] == heights[SeedEvidence, 600.0]

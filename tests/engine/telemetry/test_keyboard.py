@@ -16,8 +16,8 @@ from helpers.wait import wait_until
 from engine.clock import SystemClock
 from engine.errors import SensorUnavailable
 from engine.telemetry import keyboard, supervisor
-from engine.telemetry.keyboard import Ear, KeyboardSensor, KeySorter, Listening, XServer
 from engine.telemetry.evidence import KeyKind, KeyPress
+from engine.telemetry.keyboard import Ear, KeyboardSensor, KeySorter, Listening, XServer
 
 CANARY = "zxqjzxqj"
 NEEDS_X = needs("Xvfb", "xdotool")

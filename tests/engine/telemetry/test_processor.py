@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.config.settings import Settings
-from engine.telemetry.evidence import AdaptiveEvidence, KeyKind, KeyPress, Readings
+from engine.telemetry.evidence import KeyKind, KeyPress, Readings, RuledEvidence
 from engine.telemetry.processor import Fused, Fusion, loudness
 
 TICK = 0.1
@@ -18,7 +18,7 @@ class Bench:
     """Feeds a Fusion tick by tick from lists of presses and levels."""
 
     def __init__(self, **settings: object) -> None:
-        self.fusion = Fusion(Settings(**settings))
+        self.fusion = Fusion(Settings(**{"learned": False, **settings}))
         self.now = 0.0
         self.last: Fused | None = None
 
@@ -97,7 +97,7 @@ def test_enter_empties_the_window() -> None:
     """What is typed after Enter is another prompt."""
     bench = Bench()
     bench.run(1.0, KeyKind.TEXT)
-    assert bench.last.f_c == pytest.approx(AdaptiveEvidence.KEY_HEIGHT)
+    assert bench.last.f_c == pytest.approx(RuledEvidence.KEY_HEIGHT)
     assert bench.tick(KeyKind.ENTER).f_c == 0.0
     assert bench.last.evidence_at == bench.now
 
@@ -180,7 +180,7 @@ def test_changing_settings_keeps_p_and_changing_the_reading_keeps_no_old_keys() 
     bench = Bench()
     bench.run(1.0, KeyKind.TEXT)
     before = bench.fusion.probability
-    bench.fusion.configure(Settings(lambda_decay=0.0, weight_key=0.0))
+    bench.fusion.configure(Settings(learned=False, lambda_decay=0.0, weight_key=0.0))
     assert bench.tick().probability == pytest.approx(before)
     bench.fusion.configure(Settings(evidence="seed"))
     assert bench.tick().f_c == 0.0
@@ -201,10 +201,13 @@ READINGS = st.builds(
 )
 
 
-@given(st.lists(st.tuples(st.floats(0, 8), READINGS), max_size=80), st.sampled_from(["adaptive", "seed"]))
-def test_p_and_its_terms_stay_within_bounds(steps: list, reading: str) -> None:
+READING = st.sampled_from([("adaptive", True), ("adaptive", False), ("seed", False)])
+
+
+@given(st.lists(st.tuples(st.floats(0, 8), READINGS), max_size=80), READING)
+def test_p_and_its_terms_stay_within_bounds(steps: list, reading: tuple[str, bool]) -> None:
     """Whatever is heard, P, f_c and g_a are numbers in [0, 1]; without evidence P only falls."""
-    fusion, now, before = Fusion(Settings(evidence=reading)), 0.0, 0.0
+    fusion, now, before = Fusion(Settings(evidence=reading[0], learned=reading[1])), 0.0, 0.0
     for wait, (kinds, keyboard, db) in steps:
         now += wait
         keys = tuple(KeyPress(now, kind) for kind in kinds)

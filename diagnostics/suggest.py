@@ -1,0 +1,151 @@
+"""Searches settings that guess given days better, and says what they change; judged on a day it was not tuned on.
+
+A coordinate search: one setting after the other, each over a few values around the one in force, as long as it helps.
+"""
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from diagnostics import replay
+from diagnostics.replay_figures import Day, summary
+from engine.config.settings import Settings, spec
+from engine.config.spec import Spec, Value
+from engine.errors import SettingsError, TraceError
+
+# What a wrong guess costs, in prompts: a false positive an hour as much as 4 % of the prompts not being ready, and a
+# hundredth of all time prepared for nothing as much as 2 %.
+FALSE_ALARM, NEEDLESS = 0.04, 2.0
+LEAST = 0.005  # a smaller gain than this is chance
+ROUNDS = 2
+# What each setting is multiplied by; those that move P most come first.
+TRIED: Mapping[str, Sequence[float]] = {
+    "WEIGHT_KEY": (0.5, 0.75, 1.5, 2.0),
+    "WEIGHT_AUD": (0.5, 1.5, 2.0),
+    "INITIAL_THRESHOLD": (0.7, 0.85, 1.15, 1.3),
+    "LAMBDA_DECAY": (0.5, 0.75, 1.5, 2.0),
+    "INACTIVITY_TIMER": (0.5, 0.75, 1.5),
+    "MIN_THRESHOLD": (0.75, 1.25, 1.5),
+    "MAX_THRESHOLD": (0.8, 0.9, 1.1),
+    "ADJUSTMENT_STEP": (0.0, 0.5, 2.0),
+    "CONSECUTIVE_FALSE_POSITIVES_LIMIT": (0.34, 0.67, 2.0),
+}
+
+Play = Callable[[Sequence[str], Settings], list[Day]]
+Changes = dict[str, Value]
+
+
+def score(days: Sequence[Day]) -> float:
+    """Return how good a guess was, 1 at best: what was ready, less what it cost."""
+    figures = summary(days)
+    ready, wrong, needless = (figures[key] for key in ("ready_1s", "fp_per_hour", "needless"))
+    return float(ready or 0) - FALSE_ALARM * float(wrong or 0) - NEEDLESS * float(needless or 0)  # type: ignore[arg-type]
+
+
+def search(paths: Sequence[str], settings: Settings, play: Play, say: Callable[[str], None]) -> Changes:
+    """Return the settings (by NAME) that guess these days better, each with its value; empty if none does."""
+    changes: Changes = {}
+    best = score(play(paths, settings))
+    for _ in range(ROUNDS):
+        before = dict(changes)
+        for name in TRIED:
+            for value in _candidates(spec(name), settings):
+                tried = _changed(settings, {**changes, name: value})
+                if tried is None or changes.get(name) == value:
+                    continue
+                say(f"{name} = {spec(name).show(value)}")
+                found = score(play(paths, tried))
+                if found > best + LEAST:
+                    best, changes = found, {**changes, name: value}
+        if changes == before:
+            break
+    return changes
+
+
+def _candidates(declared: Spec, settings: Settings) -> list[Value]:
+    """Return the values to be tried, within what is declared."""
+    now = getattr(settings, declared.attribute)
+    low, high = declared.low or 0.0, declared.high or 1.0
+    values = [min(high, max(low, now * factor)) for factor in TRIED[declared.name]]
+    rounded = [round(value) if declared.kind is int else round(value, 3) for value in values]
+    return [value for value in dict.fromkeys(rounded) if value != now]
+
+
+def _changed(settings: Settings, changes: Changes) -> Settings | None:
+    """Return the settings with these changes; None where they do not go together."""
+    try:
+        return settings.replace(changes)
+    except SettingsError:
+        return None
+
+
+def main(paths: Sequence[str], settings: Settings) -> int:
+    """Search, and print changes, effect and the lines for the user's file; 1 if a file cannot be read."""
+    tuned_on, judged_on = (list(paths[:-1]), list(paths[-1:])) if len(paths) > 1 else (list(paths), [])
+    workers = min(len(paths), os.cpu_count() or 1)
+    try:
+        if workers == 1:
+            changes = search(tuned_on, settings, _play, _progress)
+            print("\n".join(report(tuned_on, judged_on, settings, changes, _play)))
+            return 0
+        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+
+            def play(files: Sequence[str], changed: Settings) -> list[Day]:
+                return pool.starmap(replay.play, [(Path(file), changed) for file in files])
+
+            changes = search(tuned_on, settings, play, _progress)
+            print("\n".join(report(tuned_on, judged_on, settings, changes, play)))
+    except TraceError as error:
+        print(f"zat-scs: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def report(
+    tuned_on: Sequence[str], judged_on: Sequence[str], settings: Settings, changes: Changes, play: Play
+) -> list[str]:
+    """Return what was found, in lines for people."""
+    lines = ["tuned on: " + ", ".join(Path(path).name for path in tuned_on)]
+    where = judged_on or tuned_on
+    lines.append(
+        "judged on: " + ", ".join(Path(path).name for path in where)
+        + ("" if judged_on else " as well: with a second FILE it would be judged on a day it was not tuned on")
+    )  # fmt: skip
+    if not changes:
+        return [*lines, "", "nothing helps: no change of a setting guesses these days noticeably better"]
+    changed = settings.replace(changes)
+    before, after = play(where, settings), play(where, changed)
+    lines += ["", f"{'':<44}{'ready':>8}{'FP/h':>8}{'needless':>10}", _row("as it is", before)]
+    so_far: Changes = {}
+    for name, value in changes.items():
+        so_far[name] = value
+        step = _changed(settings, so_far)
+        words = f"{name} {spec(name).show(getattr(settings, name.lower()))} → {spec(name).show(value)}"
+        # One that needs a later one beside it has no effect of its own to show.
+        lines.append(_row(words, play(where, step)) if step is not None and step != changed else words)
+    lines[-1] = _row(lines[-1].strip(), after)
+    if score(after) <= score(before):
+        return [*lines, "", f"nothing helps: on {Path(where[0]).name}, held out, the changes do not guess better"]
+    written = [f"{name} = {_toml(value)}" for name, value in changes.items()]
+    return [*lines, "", "for settings.toml:", "", *written]
+
+
+def _toml(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _row(words: str, days: Sequence[Day]) -> str:
+    figures = summary(days)
+    cells = ((figures["ready_1s"], ".3f", 8), (figures["fp_per_hour"], ".2f", 8), (figures["needless"], ".2%", 10))
+    return f"{words:<44}" + "".join(f"{'-' if v is None else format(v, form):>{width}}" for v, form, width in cells)
+
+
+def _play(paths: Sequence[str], settings: Settings) -> list[Day]:
+    return [replay.play(Path(path), settings) for path in paths]
+
+
+def _progress(words: str) -> None:
+    if sys.stderr.isatty():
+        print(f"trying {words:<60}", end="\r", file=sys.stderr, flush=True)

@@ -1,0 +1,84 @@
+"""The numbers behind the score: bounded, ordered as their weights, and blind to content."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.telemetry import weights
+from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Window
+from engine.telemetry.features import Features
+from engine.telemetry.habits import Habits
+
+HERE = Window("editor", ("a", "b"))
+
+
+def typed(features: Features, start: float, count: int, window: Window | None = None) -> float:
+    """Write so many characters, five a second; return the time after the last."""
+    now = start
+    for n in range(count):
+        now = start + n / 5
+        features.hear(now, Readings((KeyPress(now, KeyKind.TEXT),), window=window))
+    return now
+
+
+def test_there_is_a_weight_for_each_number() -> None:
+    """With a known window more is seen; the plain numbers come first in both."""
+    features = Features(Habits())
+    assert len(features.values(1.0)) == len(weights.PLAIN)
+    features.hear(2.0, Readings(window=HERE))
+    assert len(features.values(2.0)) == len(weights.WITH_WINDOW)
+    assert list(weights.WITH_WINDOW)[: len(weights.PLAIN)] == list(weights.PLAIN)
+
+
+def test_a_bout_of_writing_without_a_prompt_is_booked_once() -> None:
+    """It ends by a pause or another window; a prompt books it as one that became a prompt."""
+    habits = Habits()
+    features = Features(habits)
+    end = typed(features, 10.0, 8, HERE)
+    features.hear(end + 1.0, Readings(window=Window("other", ())))
+    assert habits.places["editor",].bouts == 1
+    end = typed(features, 100.0, 8, HERE)
+    features.prompted(end)
+    features.hear(end + 60.0, Readings(window=None))
+    place = habits.places["editor",]
+    assert (place.bouts, place.prompts) == (2, 1)
+
+
+def test_held_keys_and_shortcuts_are_no_writing() -> None:
+    """They are seen, but nobody is writing."""
+    features = Features(Habits())
+    for n in range(100):
+        kinds = (KeyKind.REPEAT, KeyKind.SHORTCUT, KeyKind.NAVIGATION, KeyKind.MODIFIER)
+        assert not features.hear(n / 10, Readings(tuple(KeyPress(n / 10, kind) for kind in kinds)))
+    assert features.foregone(10.0)
+
+
+def test_nothing_is_scored_long_after_the_last_sign() -> None:
+    """Ten seconds after the last key no prompt can be near."""
+    features = Features(Habits())
+    end = typed(features, 0.0, 5)
+    assert not features.foregone(end + 9.0)
+    assert features.foregone(end + 10.1)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 30), st.lists(st.sampled_from(list(KeyKind)), max_size=4), st.integers(0, 3), st.booleans()
+        ),
+        max_size=60,
+    )
+)
+def test_the_numbers_stay_small(steps: list) -> None:
+    """Whatever happens, each is finite and of the size its weight was fitted for."""
+    features, now = Features(Habits()), 0.0
+    for wait, kinds, what, window in steps:
+        now += wait
+        keys = tuple(KeyPress(now, kind) for kind in kinds)
+        features.hear(now, Readings(keys, db=-30.0, microphone=True, voice=0.9, window=HERE if window else None))
+        if what == 1:
+            features.prompted(now)
+        if what == 2:
+            features.replied(now)
+        assert all(math.isfinite(value) and -1e-9 <= value < 25 for value in features.values(now))

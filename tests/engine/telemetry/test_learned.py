@@ -1,0 +1,130 @@
+"""The learned reading: cold start, trust after the first prompt, and its way through the founding equation."""
+
+import pytest
+
+from engine.config.settings import Settings
+from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Window
+from engine.telemetry.habits import Habits
+from engine.telemetry.learned import CHANCES, COLD
+from engine.telemetry.processor import Fusion
+
+CHAT = Window("chat", ("talk", "chat"))
+CODE = Window("editor", ("file", "project"))
+
+
+class Desk:
+    """A fusion with somebody at it."""
+
+    def __init__(self, habits: Habits | None = None) -> None:
+        self.fusion = Fusion(Settings(), habits)
+        self.now = 0.0
+
+    def wait(self, seconds: float, window: Window | None = None) -> float:
+        """Do nothing; return P at the end."""
+        for _ in range(round(seconds * 10)):
+            self.now += 0.1
+            fused = self.fusion.step(self.now, Readings(window=window))
+        return fused.probability
+
+    def write(self, seconds: float, window: Window | None = None) -> float:
+        """Write five characters a second; return the highest P seen."""
+        highest = 0.0
+        for n in range(round(seconds * 10)):
+            self.now += 0.1
+            keys = (KeyPress(self.now, KeyKind.TEXT),) if n % 2 else ()
+            highest = max(highest, self.fusion.step(self.now, Readings(keys, window=window)).probability)
+        return highest
+
+    def send(self, window: Window | None = None) -> None:
+        """Press Enter; the prompt is answered after three seconds."""
+        self.now += 0.1
+        self.fusion.step(self.now, Readings((KeyPress(self.now, KeyKind.ENTER),), window=window))
+        self.fusion.prompted(self.now + 0.05)
+        self.wait(3.0, window)
+        self.fusion.replied(self.now)
+        self.fusion.probability = 0.0
+
+
+def test_before_the_first_prompt_typing_is_enough() -> None:
+    """A new user sees at once that it works, in whatever window."""
+    assert Desk().write(4.0) >= 0.65
+    assert Desk().write(4.0, CODE) >= 0.65
+
+
+def test_two_disappointments_end_the_cold_start() -> None:
+    """Somebody who writes and does not prompt is left alone."""
+    desk = Desk()
+    for _ in range(CHANCES):
+        assert desk.write(4.0, CODE) >= 0.65
+        desk.fusion.disappointed()
+        desk.fusion.probability = 0.0
+        desk.wait(40.0, CODE)
+    assert desk.write(6.0, CODE) < 0.40
+
+
+def test_the_cold_start_ends_by_itself() -> None:
+    """Ten minutes without a prompt say enough."""
+    desk = Desk()
+    desk.wait(COLD + 1.0, CODE)
+    assert desk.write(6.0, CODE) < 0.40
+
+
+def test_it_learns_where_prompts_come_from() -> None:
+    """After two prompts from a window, writing there prepares and writing elsewhere does not."""
+    desk = Desk()
+    for _ in range(3):
+        desk.write(5.0, CHAT)
+        desk.send(CHAT)
+    desk.wait(30.0, CHAT)
+    assert desk.write(6.0, CHAT) >= 0.65
+    desk.fusion.probability = 0.0
+    desk.wait(90.0, CODE)
+    assert desk.write(8.0, CODE) < 0.40
+
+
+def test_what_was_learned_outlives_a_gap() -> None:
+    """Suspend clears evidence and P, not habits."""
+    desk = Desk()
+    for _ in range(3):
+        desk.write(5.0, CHAT)
+        desk.send(CHAT)
+    habits = desk.fusion.habits
+    desk.now += 3600.0
+    assert desk.wait(0.1, CHAT) == 0.0
+    assert desk.fusion.habits is habits
+    assert habits.prompts == 3
+
+
+def test_it_enters_through_f_c_and_the_equation_holds() -> None:
+    """P = P·e^(-λ·dt) + w_key·f_c + w_aud·g_a, tick by tick, with f_c and g_a in [0, 1]."""
+    desk, settings = Desk(), Settings()
+    for _ in range(2):
+        desk.write(5.0, CHAT)
+        desk.send(CHAT)
+    before = desk.fusion.probability
+    decay = 2.718281828459045 ** (-settings.lambda_decay / settings.telemetry_hz)
+    for n in range(40):
+        desk.now += 0.1
+        keys = (KeyPress(desk.now, KeyKind.TEXT),) if n % 2 else ()
+        fused = desk.fusion.step(desk.now, Readings(keys, db=-60.0, microphone=True, voice=0.0, window=CHAT))
+        expected = before * decay + settings.weight_key * fused.f_c + settings.weight_aud * fused.g_a
+        assert fused.probability == pytest.approx(min(1.0, expected))
+        before = fused.probability
+    assert fused.known_window
+
+
+def test_without_a_keyboard_speech_carries_it() -> None:
+    """The term of a sensor that is not there is not used."""
+    desk = Desk()
+    for _ in range(3):
+        desk.write(5.0, CHAT)
+        desk.send(CHAT)
+    desk.wait(5.0, CHAT)
+    highest = 0.0
+    for _ in range(60):
+        desk.now += 0.1
+        readings = Readings(keyboard=False, db=-30.0, microphone=True, voice=0.95, window=CHAT)
+        fused = desk.fusion.step(desk.now, readings)
+        assert fused.f_c is None
+        highest = max(highest, fused.probability)
+    assert highest >= 0.65
