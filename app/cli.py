@@ -13,6 +13,7 @@ from engine.errors import SettingsError
 from engine.options import HELP, take_settings
 
 _FAILED, _WRONG_USE = 1, 2
+_Command = Callable[[argparse.Namespace, Loaded], int]
 _WITH_OWN_OPTIONS = {
     "mock-server": "run a stand-in for llama-server",
     "benchmark": "measure what preparing brings on this machine",
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return stress_test.main(words[1:], loaded=True)
     options = _parser().parse_args(words)
     try:
-        command: Callable[[argparse.Namespace, Loaded], int] = options.command
+        command: _Command = options.command
         return command(options, loaded)
     except KeyboardInterrupt:
         return 130
@@ -60,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(command=_tray)
     commands = parser.add_subparsers(metavar="COMMAND", help="none: the tray")
 
-    def add(name: str, help_: str, command: Callable[[argparse.Namespace, Loaded], int]) -> argparse.ArgumentParser:
+    def add(name: str, help_: str, command: _Command) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name, help=help_, description=help_, epilog=HELP, formatter_class=parser.formatter_class
         )
@@ -84,6 +85,15 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--suggest", action="store_true", help="search for settings that fit these days better")
     settings = add("settings", "list all settings and where their values come from", _settings)
     settings.add_argument("--markdown", action="store_true", help="the table of the README")
+    _add_control(add)
+    add("forget", "delete all saved contexts", _forget)
+    serve = add("serve", "start a llama-server with unified memory and the flags that are needed here", _serve)
+    serve.add_argument("words", nargs="*", metavar="-- llama-server ARGS", help="the server's command line, after --")
+    return parser
+
+
+def _add_control(add: Callable[[str, str, _Command], argparse.ArgumentParser]) -> None:
+    """Add what talks to the running engine."""
     for name, help_, command in (
         ("prepare", "hold the background job and restore the context now", _prepare),
         ("pause", "give everything back and help no more, until resumed", _pause),
@@ -95,10 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     add("release", "give the background job back now; by hand where no engine runs", _release)
     status = add("status", "say what the running engine is doing", _status)
     status.add_argument("--json", action="store_true", help="its snapshot as JSON")
-    add("forget", "delete all saved contexts", _forget)
-    serve = add("serve", "start a llama-server with unified memory and the flags that are needed here", _serve)
-    serve.add_argument("words", nargs="*", metavar="-- llama-server ARGS", help="the server's command line, after --")
-    return parser
 
 
 def _seconds(text: str) -> float:

@@ -107,7 +107,9 @@ class Host(QObject):
         from engine.loop import Engine  # noqa: PLC0415
         from engine.parts import RealParts  # noqa: PLC0415
 
-        engine = Engine(self._settings, (self._parts or RealParts.of_user)(self._clock), self._clock)
+        learned = RealParts.of_user(self._clock).learned
+        parts = (self._parts or RealParts.of_user)(self._clock)
+        engine = Engine(self._settings, parts, self._clock, learned=learned)
         engine.subscribe(narrator)  # what goes on can be read in the log
         self._thread = EngineThread(engine, self)
         self._thread.seen.connect(self.seen)

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 from diagnostics.mock_server import StandIn
 from diagnostics.real_server import RealServer
 from diagnostics.tiny_model import cached
@@ -107,7 +105,7 @@ def _real(
     kv_unified: bool = False,
     cache_ram_mib: int = 0,
 ) -> RealServer:
-    model = cached(platformdirs.user_cache_path("zat-scs", appauthor=False), MODEL)
+    model = cached(cache_folder(), MODEL)
     return RealServer(
         model,
         folder,

@@ -8,10 +8,10 @@ model and of fast writers). The order of activities, their lengths, sounds and w
 figures on these days compare readings of evidence with each other, and promise nothing for a real desk.
 
 Kinds of days, in turn: `normal` (chat, program, text, messages, a meeting, a game, browsing, away), `agents` (rows of
-prompts that nobody typed), `messaging` (much of the time prompt-like writing to people), `meetings` (much speech that is
-no prompt), `no-keyboard` (no key is sensed, as on some desktops; most prompts are spoken). The chat is a program of its
-own, a tab of the browser or a panel of the editor. Some prompts are pasted, some spoken, some given up; some chats ask
-for a title by themselves. Where the keyboard is sensed, one day in five has no microphone.
+prompts that nobody typed), `messaging` (much of the time prompt-like writing to people), `meetings` (much speech that
+is no prompt), `no-keyboard` (no key is sensed, as on some desktops; most prompts are spoken). The chat is a program of
+its own, a tab of the browser or a panel of the editor. Some prompts are pasted, some spoken, some given up; some chats
+ask for a title by themselves. Of the days of the first three kinds, one in five has no microphone.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from diagnostics.days_desk import HZ, Desk
 from engine import trace
 
 WORKDAY = 8 * 3600.0  # s
-# Shares of an activity among those that are begun; minutes that one takes, at the median.
+# How often an activity is begun, relative to the others.
 _USUAL: Mapping[acts.Act, float] = {
     acts.chat: 0.24, acts.code: 0.22, acts.prose: 0.1, acts.messages: 0.12, acts.meeting: 0.06, acts.game: 0.03,
     acts.browse: 0.17, acts.away: 0.06,
@@ -39,14 +39,15 @@ KINDS: Mapping[str, Mapping[acts.Act, float]] = {
     "meetings": {**_USUAL, acts.meeting: 0.4},
     "no-keyboard": _USUAL,
 }
-_MINUTES = 8.0
+_MINUTES = 8.0  # that an activity takes, at the median
 
 
 def day(kind: str, seed: int, seconds: float = WORKDAY) -> tuple[trace.Header, list[trace.Event]]:
     """Return one day; the same seed gives the same day."""
     rng = random.Random(f"{kind} {seed}")
     keyboard = kind != "no-keyboard"
-    desk = Desk(rng, seconds, keyboard=keyboard, microphone=not keyboard or rng.random() < 0.8)
+    microphone = kind in ("meetings", "no-keyboard") or rng.random() < 0.8
+    desk = Desk(rng, seconds, keyboard=keyboard, microphone=microphone)
     shares = KINDS[kind]
     while not desk.over:
         (act,) = rng.choices(list(shares), list(shares.values()))

@@ -146,11 +146,11 @@ def away(desk: Desk, until: float) -> None:
 
 
 def agent(desk: Desk, until: float) -> None:
-    """Set an agent to work: one prompt of the person's, then a long row of its own, while the person does other things."""
+    """Set an agent to work: a prompt of the person's, then a row of its own, while the person does other things."""
     desk.show("terminal", "agent")
     desk.now += desk.draw(REPLY_TO_FIRST_KEY)
     _compose(desk)
     moment = desk.ask()
     while moment < until and not desk.over:
-        moment = desk.ask_at(moment + desk.rng.uniform(0.05, 3.0), desk.rng.uniform(1.0, 12.0))
+        moment = desk.ask_at(moment + desk.rng.uniform(0.05, 3.0), desk.rng.uniform(2.0, 25.0))
     desk.rng.choice((browse, code, away))(desk, until)

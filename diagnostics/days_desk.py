@@ -22,7 +22,7 @@ REPLY_TO_FIRST_KEY = (2.7, 5.7, 10.3, 19.6, 37.1, 53.1)
 
 
 class Desk:
-    """Collects events in any order; `events()` gives them sorted. `now`: where the person is, seconds from the start."""
+    """Collects events in any order; `events()` sorts them. `now`: where the person is, in seconds from the start."""
 
     def __init__(self, rng: random.Random, seconds: float, *, keyboard: bool, microphone: bool) -> None:
         self.rng = rng
@@ -84,7 +84,7 @@ class Desk:
             if chance < 0.03:
                 self.press(KeyKind.MODIFIER)
                 self.now += 0.08
-            self.press(KeyKind.DELETE if 0.9 < chance else KeyKind.TEXT)
+            self.press(KeyKind.DELETE if chance > 0.9 else KeyKind.TEXT)
 
     def hold(self, kind: KeyKind, seconds: float) -> None:
         """Hold a key down: a press, then repeats thirty times a second."""
@@ -126,11 +126,9 @@ class Desk:
     def events(self) -> list[trace.Event]:
         """Return what was sensed and what the server did, sorted, to the millisecond."""
         found = [event for event in self._events if event.t < self.seconds]
-        for name, there in (("keyboard", self.keyboard), ("microphone", self.microphone)):
-            if not there:
-                found.append(trace.SensorChange(0.0, name, False))
-        if self.microphone:
-            found += self._audio()
+        if not self.keyboard:
+            found.append(trace.SensorChange(0.0, "keyboard", False))
+        found += self._audio() if self.microphone else [trace.SensorChange(0.0, "microphone", False)]
         return sorted(found, key=lambda event: event.t)
 
     def _audio(self) -> list[trace.Event]:

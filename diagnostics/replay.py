@@ -144,8 +144,6 @@ class Player:
 
     def _note(self, move: Moved, now: float) -> None:
         self.day.moves.append((now, move))
-        if move.why is Why.TIMEOUT:
-            self._fusion.disappointed()
         if move.target is State.SPECULATIVE_PREPARED:
             self._entered = now
         elif move.source is State.SPECULATIVE_PREPARED and self._entered is not None:
@@ -163,7 +161,6 @@ def _changes_nothing(machine: Machine, fused: Fused, now: float, settings: Setti
     """Tell whether the machine would surely be the same after a tick, so that it need not be asked: most of a day."""
     if (
         fused.evidence_at != machine.evidence_at
-        or fused.touched_at != machine.touched_at
         or fused.touched_at != machine.touched_at
         or fused.sensing is not machine.sensing
         or fused.known_window is not machine.known_window

@@ -48,6 +48,9 @@ class ObedientShare:
         self.percent = percent
         self._post(ShareReport(percent, True if percent < 100 else None, "process"))
 
+    def server_is(self, pid: int | None) -> None:
+        """Take no note."""
+
     def expect(self) -> None:
         """Do nothing."""
 

@@ -56,6 +56,7 @@ def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False, 
                 return serve(
                     loaded.settings, parts, clock,
                     seconds=seconds, as_json=as_json, control=control_path(), recorder=recorder,
+                    learned=parts.learned,
                 )  # fmt: skip
     except (AlreadyRunning, TraceError) as error:
         print(f"zat-scs: {error}", file=sys.stderr)  # noqa: T201 - the command's answer
@@ -71,11 +72,12 @@ def serve(
     as_json: bool = False,
     control: Path | None = None,
     recorder: Recorder | None = None,
+    learned: Path | None = None,
 ) -> int:
     """Run one engine; 0 after a signal or the given time, 1 after a defect. `control`: where commands come in."""
     if settings.key_in_clear:
         log.warning("API_KEY leaves this machine unencrypted: SERVER_URL is plain http to another machine")
-    engine = Engine(settings, parts, clock, recorder)
+    engine = Engine(settings, parts, clock, recorder=recorder, learned=learned)
     if as_json:
         engine.subscribe(JsonLines(sys.stdout, clock))
     else:

@@ -173,6 +173,7 @@ class ShareReport:
     refused: tuple[tuple[str, str], ...] = ()
     linger_in: float | None = None
     account: Account = NOTHING
+    vram: str = ""  # memory of the card: server, job, free; "" where it cannot be known
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,16 +257,13 @@ Effect = (
 )
 
 
-# ---- Snapshot --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that shells, logs and recordings ever see of the engine, once a tick.
 
     `f_c`, `g_a`: evidence of keys and sound in [0, 1], None while their sensor is not there.
     `background_share`: percent in force, never the wish. `background_verified`: see ShareReport.
-    `sensors`: name → "on", "off" or "unavailable: reason". `deadline`: when a preparation is given back, monotonic.
+    `sensors`: name → "on", "off" or "unavailable: reason".
     """
 
     at: float  # Unix seconds
@@ -282,6 +280,7 @@ class Snapshot:
     backend: str = "null"
     background_detail: str = ""
     linger_in: float | None = None  # seconds until a job that is held on after a reply is given back
+    vram: str = ""  # memory of the card: server, job, free; "" where it cannot be known
     refused: tuple[tuple[str, str], ...] = ()  # other ways to hold the job, each with why it does not fit
     server: ServerState = ServerState.UNKNOWN
     server_detail: str = ""

@@ -41,5 +41,5 @@ class Inbox:
 
     def wait(self, seconds: float, *, early: bool) -> None:
         """Wait for so long, or until stop(); `early`: or until an event that is more than a report."""
-        (self._woken if early else self._stopped).wait(seconds)
+        (self._woken if early and not self.stopped else self._stopped).wait(seconds)
         self._woken.clear()  # before the next tick takes the events, so that none is slept on

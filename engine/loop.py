@@ -7,6 +7,7 @@ Snapshot. Nothing in a tick blocks; slow work runs on threads of its own and com
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import assert_never
 
 from engine.clock import Clock
@@ -40,6 +41,7 @@ from engine.events import (
 from engine.inbox import Inbox
 from engine.links import Links
 from engine.listeners import Listener, Listeners
+from engine.memory import Memory
 from engine.orchestration import fsm, uvm
 from engine.pace import Pace
 from engine.parts import Parts
@@ -66,8 +68,10 @@ class Engine:
         settings: Settings,
         parts: Parts,
         clock: Clock,
+        *,
         recorder: Recorder | None = None,
         moments: AnyMoment | None = None,
+        learned: Path | None = None,
     ) -> None:
         self._recorder = recorder
         self._settings = settings
@@ -76,7 +80,8 @@ class Engine:
         self._listeners = Listeners()
         self._links = Links(parts, self.post)
         self._machine = fsm.start(settings, clock.now())
-        self._fusion = Fusion(settings)
+        self._memory = Memory(learned, clock)
+        self._fusion = Fusion(settings, self._memory.recall())
         self._senses = Senses(parts)
         self._moments = moments or AnyMoment()
         self._not_guessing: str | None = None
@@ -155,6 +160,7 @@ class Engine:
             self._moments.close()
             self._senses.close(wait=True)
             self._link.close(CLOSE_TIMEOUT)
+            self._memory.close(self._fusion.habits)
         self._take_inbox(now, machine=False)
         self._publish(now)
 
@@ -162,6 +168,7 @@ class Engine:
         for event in self._inbox.take():
             if isinstance(event, Report):
                 self._reports.take(event)
+                self._share.server_is(self._reports.server.pid)
             elif machine:
                 self._step(event, now)
 
@@ -200,14 +207,19 @@ class Engine:
             case ResetProbability():
                 self._fusion.probability = 0.0
             case Moved():
-                self._moves.append(effect)
-                if effect.why is Why.TIMEOUT:
-                    self._fusion.disappointed()
-                log.info("%s → %s (%s)", effect.source.value, effect.target.value, effect.why.value)
+                self._note(effect)
             case Tuned():
                 log.info("threshold %.2f → %.2f (%s)", effect.before, effect.after, effect.because)
             case _:
                 assert_never(effect)
+
+    def _note(self, move: Moved) -> None:
+        self._moves.append(move)
+        log.info("%s → %s (%s)", move.source.value, move.target.value, move.why.value)
+        if move.why is Why.TIMEOUT:
+            self._fusion.disappointed()
+        elif move.why is Why.FINISHED:
+            self._memory.refresh(self._fusion.habits)
 
     def _reconfigure(self, new: Settings, now: float) -> None:
         """Take over new settings; what cannot change in flight is given back first, then opened anew."""

@@ -47,6 +47,9 @@ class Share(Protocol):
     def request(self, percent: int, *, linger: bool = False) -> None:
         """Leave this much to the job; the newest request counts. `linger`: a job that loses work by it may wait."""
 
+    def server_is(self, pid: int | None) -> None:
+        """Know the server's process."""
+
     def expect(self) -> None:
         """Be ready: a request may come soon."""
 
@@ -126,6 +129,11 @@ class RealParts:
     def contexts(self) -> Path:
         """Return where the list of saved contexts lies."""
         return self.data / "contexts.json"
+
+    @property
+    def learned(self) -> Path:
+        """Return where what was learned lies."""
+        return self.data / "habits.json"
 
     def keyboard(self) -> KeyboardSensor:
         """Make the keyboard sensor."""

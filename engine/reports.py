@@ -33,6 +33,7 @@ class Reports:
             background_detail=self.share.detail,
             linger_in=self.share.linger_in,
             refused=self.share.refused,
+            vram=self.share.vram,
             server=self.server.server,
             server_detail=self.server.detail,
             context=self.context.context,

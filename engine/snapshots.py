@@ -35,6 +35,7 @@ def as_dict(snapshot: Snapshot) -> dict[str, object]:
         "background_verified": snapshot.background_verified,
         "background_detail": snapshot.background_detail,
         "linger_in": _rounded(snapshot.linger_in),
+        "vram": snapshot.vram,
         "backend": snapshot.backend,
         "refused": dict(snapshot.refused),
         "server": snapshot.server.value,

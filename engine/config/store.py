@@ -34,6 +34,11 @@ def state_folder() -> Path:
     return Path(platformdirs.user_state_dir(_APP, appauthor=False))
 
 
+def cache_folder() -> Path:
+    """Return the folder for what can be made again, such as the model of the benchmark."""
+    return Path(platformdirs.user_cache_dir(_APP, appauthor=False))
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """Settings in force, with where each changed one came from.

@@ -44,6 +44,7 @@ class Chooser:
     guardian: Guardian
     clock: Clock
     _safeguards: list[Safeguard] = field(default_factory=list)
+    _finder: ProcessFinder | None = None
 
     def choose(self, settings: Settings, known: Backend | None = None) -> Choice:
         """Take what fits best; under `auto` that is every job that can be spoken to, since each of them fills the card.
@@ -70,9 +71,14 @@ class Chooser:
         best = _best(fitting, settings.background_process_name) or NullBackend(_why(method, refused))
         return Choice(known if known and known.name == best.name != "null" else best, tuple(refused.items()))
 
+    def members(self) -> tuple[int, ...]:
+        """Return the process numbers of the program that the settings name; belongs to the worker's thread."""
+        return tuple(member.pid for member in self._finder.members()) if self._finder else ()
+
     def _candidates(self, settings: Settings) -> Iterator[tuple[str, Callable[[], Backend]]]:
         job = settings.background_process_name
         finder = ProcessFinder(job, self.clock.now, lambda: [pid for pid in [self.guardian.pid] if pid])
+        self._finder = finder
         yield "folding", lambda: FoldingBackend(settings, self._safeguard(), self.clock)
         yield "boinc", lambda: BoincBackend(settings, self._safeguard(), self.clock)
         yield "mps", lambda: MpsControlBackend(settings, self._safeguard(), self.clock, finder)

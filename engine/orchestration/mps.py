@@ -19,6 +19,7 @@ from engine.orchestration.guardian import LEASE, Guardian
 from engine.orchestration.ledger import Ledger
 from engine.orchestration.leftovers import Leftovers
 from engine.orchestration.linger import Thrift
+from engine.orchestration.proof import VramReader
 from engine.orchestration.wishes import Todo, Wish
 
 _log = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class BackgroundShare:
         self._guardian = guardian
         self._clock = clock
         self._chooser = Chooser(ledger, guardian, clock)
+        self._vram = VramReader(clock)
+        self._server: int | None = None
         self._thread: threading.Thread | None = None
         self._last_beat = self._last_expected = float("-inf")
 
@@ -90,6 +93,10 @@ class BackgroundShare:
                 self._asked_back = self._clock.now() + wait if percent == 100 else None
             self._wish = wish
             self._wake.notify()
+
+    def server_is(self, pid: int | None) -> None:
+        """Take note of the server's process: its memory of the card counts as the server's."""
+        self._server = pid
 
     def expect(self) -> None:
         """Evidence was sensed: get ready, so that the next request is quick."""
@@ -156,6 +163,7 @@ class BackgroundShare:
             except Exception as error:  # noqa: BLE001 - as above
                 self._log_once(error)
                 threading.Event().wait(_TRY_AGAIN)
+        self._vram.close()
         self._guardian.stop(patient=True)
 
     def _next(self) -> Todo:
@@ -285,6 +293,7 @@ class BackgroundShare:
             self._choice.refused,
             None if left is None else float(math.ceil(left)),
             self._thrift.account,
+            self._vram.tell(applied.share < 100, self._server, self._chooser.members),
         )
         if report != self._last:
             self._last = report

@@ -78,6 +78,11 @@ class VramReader:
                 self._thread.start()
             self._wake.notify()
 
+    def tell(self, held: bool, server: int | None, job: Callable[[], Collection[int]]) -> str:
+        """Watch, and return who has how much of the card as a sentence; "" where that is not known."""
+        self.watch(held, server, job() if held else ())
+        return "" if self._latest == Vram() else str(self._latest)
+
     def close(self) -> None:
         """End the thread."""
         with self._wake:

@@ -47,12 +47,28 @@ PREPARED = Snapshot(
         ),
         (replace(IDLE, paused=True), "Paused until you resume; the background job has the card."),
         (replace(IDLE, paused=True, paused_for=840.0), "Paused for another 14 min; the background job has the card."),
+        (replace(IDLE, not_guessing="on battery"), "Not guessing: on battery; the background job has the card."),
+        (
+            replace(IDLE, not_guessing="on battery", paused=True),
+            "Paused until you resume; the background job has the card.",
+        ),
+        (
+            replace(PREPARED, not_guessing="on battery", background_share=0, state=State.ACTIVE_INFERENCE),
+            "The server is answering; the card is free for it.",
+        ),
         (replace(IDLE, closed=True), "The engine has ended; the background job has the card."),
     ],
 )
 def test_the_state_is_one_sentence(snapshot: Snapshot, sentence: str) -> None:
     """One can say it aloud, and it says who has the card."""
     assert texts.sentence(snapshot) == sentence
+
+
+def test_the_tooltip_says_why_nothing_is_guessed() -> None:
+    """In place of figures that stand still; a pause goes before it."""
+    covered = replace(IDLE, not_guessing="full-screen program")
+    assert texts.tooltip(covered).splitlines()[1] == "not guessing: full-screen program"
+    assert texts.tooltip(replace(covered, paused=True)).splitlines()[1].startswith("P 0.00")
 
 
 def test_the_tooltip_says_what_matters() -> None:

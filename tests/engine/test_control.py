@@ -43,7 +43,8 @@ from engine.snapshots import as_dict, snapshot_from_dict
 
 IDLE = Snapshot(at=1.0, state=State.COLD_IDLE)
 FULL = Snapshot(
-    at=1700000000.25, state=State.SPECULATIVE_PREPARED, paused=True, paused_for=1.5, probability=0.75, threshold=0.7,
+    at=1700000000.25, state=State.SPECULATIVE_PREPARED, paused=True, paused_for=1.5, not_guessing="on battery",
+    probability=0.75, threshold=0.7,
     f_c=0.5, g_a=0.25, background_share=10, background_verified=True, backend="process", background_detail="stopped",
     linger_in=2.5,
     refused=(("mps", "no daemon"), ("boinc", "no client")), server=ServerState.BUSY, server_detail="one prompt",

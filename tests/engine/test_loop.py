@@ -3,12 +3,14 @@
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from helpers.clock import FakeClock
 from helpers.fake_parts import FakeParts
 from helpers.wait import wait_until
 
+from engine import memory
 from engine.clock import SystemClock
 from engine.config.settings import Settings
 from engine.events import (
@@ -28,6 +30,7 @@ from engine.events import (
     State,
 )
 from engine.loop import Engine
+from engine.telemetry.evidence import Window
 
 
 class Rig:
@@ -36,7 +39,8 @@ class Rig:
     def __init__(self, **settings: object) -> None:
         self.clock = FakeClock()
         self.parts = FakeParts()
-        self.engine = Engine(Settings(**settings), self.parts, self.clock)
+        # By fixed rules, so that the scripts here do not depend on weights.
+        self.engine = Engine(Settings(**{"learned": False, **settings}), self.parts, self.clock)
         self.engine.start()
         self.seen: list[Snapshot] = []
         self.engine.subscribe(self.seen.append)
@@ -283,3 +287,26 @@ def test_a_share_that_cannot_be_given_back_is_said(caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.ERROR):
         rig.engine.close()
     assert "could not be given back" in caplog.text
+
+
+def test_what_was_learned_is_there_on_the_next_day(tmp_path: Path) -> None:
+    """Written at the end if anything was learned, read at the next start."""
+    habits = tmp_path / "habits.json"
+    for day, expected in (("first", 1), ("second", 2)):
+        parts, clock = FakeParts(), FakeClock()
+        engine = Engine(Settings(), parts, clock, learned=habits)
+        engine.start()
+        parts.front.front = Window("chat", ("talk",))
+        engine.post(PromptArrived())
+        engine.post(PromptFinished())
+        engine.tick(clock.advance(0.1))
+        engine.close()
+        assert memory.load(habits).prompts == expected, day
+
+
+def test_nothing_is_written_where_nothing_was_learned(tmp_path: Path) -> None:
+    """A day without a prompt leaves no file."""
+    engine = Engine(Settings(), FakeParts(), FakeClock(), learned=tmp_path / "habits.json")
+    engine.start()
+    engine.close()
+    assert list(tmp_path.iterdir()) == []

@@ -31,6 +31,9 @@ class FakeShare:
             self.log.append(f"share {percent}")
             self._post(ShareReport(percent, True if percent < 100 else None, "process"))
 
+    def server_is(self, pid: int | None) -> None:
+        """Take no note."""
+
     def expect(self) -> None:
         """Note it once."""
         if self.log[-1:] != ["share expect"]:

@@ -35,6 +35,8 @@ CONTRACT: dict[str, Value] = {
     "KEYBOARD": True,
     "MICROPHONE": True,
     "WINDOW_FILTER": True,
+    "GUESS_ON_BATTERY": False,
+    "QUIET_PROGRAMS": "",
     "BACKGROUND_METHOD": "auto",
     "LINGER": 60.0,
 }
