@@ -103,13 +103,11 @@ class Host(QObject):
             self._open_own(daemon.Narrator())
 
     def _open_own(self, narrator: Callable[[Snapshot], None]) -> None:
+        from engine.assembly import assemble  # noqa: PLC0415
         from engine.channel import control_path  # noqa: PLC0415
-        from engine.loop import Engine  # noqa: PLC0415
-        from engine.parts import RealParts  # noqa: PLC0415
 
-        learned = RealParts.of_user(self._clock).learned
-        parts = (self._parts or RealParts.of_user)(self._clock)
-        engine = Engine(self._settings, parts, self._clock, learned=learned)
+        parts = self._parts(self._clock) if self._parts else None
+        engine = assemble(self._settings, self._clock, parts=parts)
         engine.subscribe(narrator)  # what goes on can be read in the log
         self._thread = EngineThread(engine, self)
         self._thread.seen.connect(self.seen)

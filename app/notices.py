@@ -37,7 +37,7 @@ class Notices(QObject):
 
     def watch(self, snapshot: Snapshot) -> None:
         """Take one snapshot."""
-        if snapshot.closed:
+        if snapshot.closed or snapshot.not_guessing:
             return
         self._watch_server(snapshot)
         self._watch_job(snapshot)

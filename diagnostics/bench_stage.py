@@ -14,6 +14,7 @@ from diagnostics.tiny_model import cached
 from diagnostics.ttft import Target
 from engine.client.api import LlamaServer
 from engine.clock import SystemClock
+from engine.config.store import cache_folder
 from engine.errors import ServerUnreachable, ZatError
 from engine.events import ContextState, ServerState, Snapshot
 

@@ -43,12 +43,12 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """What all rows showed on one set of files: figures of all, and what share was ready by kind of day."""
+    """What all rows showed on one set of files: figures of all, and by kind of day."""
 
     name: str
     files: list[str]
     rows: dict[str, dict[str, object]]
-    kinds: dict[str, dict[str, object]]
+    kinds: dict[str, dict[str, dict[str, object]]]
 
 
 def play(path: Path, title: str) -> Day:
@@ -98,12 +98,12 @@ def compare(name: str, paths: Sequence[Path], workers: int) -> Compared:
     return Compared(name, [path.name for path in paths], rows, kinds)
 
 
-def _by_kind(played: list[Day]) -> dict[str, object]:
-    """Return what share of the prompts was ready, by the first words of the files' names."""
+def _by_kind(played: list[Day]) -> dict[str, dict[str, object]]:
+    """Return the figures by the first words of the files' names."""
     kinds: dict[str, list[Day]] = {}
     for day in played:
         kinds.setdefault(day.name.rsplit("-", 2)[0], []).append(day)
-    return {kind: summary(some)["ready_1s"] for kind, some in kinds.items()}
+    return {kind: summary(some) for kind, some in kinds.items()}
 
 
 def _given(words: Sequence[Path]) -> list[Path]:
@@ -130,14 +130,17 @@ def lines(compared: Compared, *, markdown: bool) -> list[str]:
     about = f"{compared.name}: {figures['traces']} files, {figures['hours']:.0f} h, {figures['prompts']} prompts"
     pooled = [[title, *(_cell(row[key], form) for _, key, form in _COLUMNS)] for title, row in compared.rows.items()]
     heads = ["", *(head for head, _, _ in _COLUMNS)]
-    by_kind = [[title, *(_cell(ready, ".3f") for ready in row.values())] for title, row in compared.kinds.items()]
-    kinds = ["ready, by kind of day", *compared.kinds[REACTIVE]]
+    by_kind = [
+        [title, *(f"{_cell(one['ready_1s'], '.3f')}, {_cell(one['fp_per_hour'], '.1f')}" for one in row.values())]
+        for title, row in compared.kinds.items()
+    ]
+    kinds = ["ready, FP/h by kind of day", *compared.kinds[REACTIVE]]
     draw = _markdown if markdown else _plain
     return [f"{about}; none of them was tuned on here", "", *draw([heads, *pooled]), "", *draw([kinds, *by_kind]), ""]
 
 
 def _plain(rows: list[list[str]]) -> list[str]:
-    return [f"{first:<30}" + "".join(f"{cell:>12}" for cell in rest) for first, *rest in rows]
+    return [f"{first:<30}" + "".join(f"{cell:>13}" for cell in rest) for first, *rest in rows]
 
 
 def _markdown(rows: list[list[str]]) -> list[str]:
@@ -150,7 +153,7 @@ def _cell(value: object, form: str) -> str:
 
 
 def _as_dict(one: Compared) -> dict[str, object]:
-    return {"set": one.name, "files": one.files, "tuned_on": [], "rows": one.rows, "ready_by_kind": one.kinds}
+    return {"set": one.name, "files": one.files, "tuned_on": [], "rows": one.rows, "by_kind": one.kinds}
 
 
 def main(argv: Sequence[str]) -> int:

@@ -49,6 +49,7 @@ class Player:
         self._window: Window | None = None
         self._keys: list[KeyPress] = []
         self._sounds: deque[tuple[int, trace.Audio]] = deque()  # with the tick before the first one it tells of
+        self._asleep_until = 0.0
         self._entered: float | None = None
         self.day = Day(name)
 
@@ -60,7 +61,8 @@ class Player:
             while following is not None and following.t <= now:
                 self._take(following, now, hz)
                 following = next(events, None)
-            self._tick(number, now)
+            if now >= self._asleep_until:
+                self._tick(number, now)
         self._finish(header.duration)
         return self.day
 
@@ -78,14 +80,18 @@ class Player:
             case trace.Server():
                 self._step(ServerBack() if event.up else ServerLost("recorded"), now)
             case trace.Pause():
-                self._fusion.clear()
-                self._step(Paused() if event.on else Resumed(), now)
+                self._pause(event, now)
             case trace.SensorChange():
                 self._sensor(event)
-            case trace.Gap():
-                self._fusion.clear()
+            case trace.Gap():  # no ticks, as in the live loop; the fusion sees that by itself
+                self._asleep_until = event.t + event.seconds - 0.5 / hz
             case trace.Window():
                 self._front(event)
+
+    def _pause(self, event: trace.Pause, now: float) -> None:
+        self._step(Paused() if event.on else Resumed(), now)
+        if event.on:
+            self._fusion.clear()
 
     def _sensor(self, event: trace.SensorChange) -> None:
         match event.name:

@@ -15,6 +15,7 @@ from typing import TextIO
 
 import filelock
 
+from engine.assembly import assemble
 from engine.channel import control_path
 from engine.clock import Clock, SystemClock
 from engine.config.settings import Settings
@@ -24,7 +25,6 @@ from engine.errors import TraceError
 from engine.events import Snapshot
 from engine.loop import Engine
 from engine.orchestration import elevated
-from engine.parts import Parts, RealParts
 from engine.recorder import Recorder, delete_old
 from engine.snapshots import as_dict, transition
 
@@ -50,39 +50,23 @@ def run(loaded: Loaded, *, seconds: float | None = None, as_json: bool = False, 
         with single_instance(state_folder() / "engine.lock"):
             if finding:
                 log.warning("%s", finding.sentence)
-            clock = SystemClock()
-            parts = RealParts.of_user(clock)
             with _recorder(record, loaded.settings) as recorder:
-                return serve(
-                    loaded.settings, parts, clock,
-                    seconds=seconds, as_json=as_json, control=control_path(), recorder=recorder,
-                    learned=parts.learned,
-                )  # fmt: skip
+                return serve(loaded.settings, SystemClock(), recorder, seconds=seconds, as_json=as_json)
     except (AlreadyRunning, TraceError) as error:
         print(f"zat-scs: {error}", file=sys.stderr)  # noqa: T201 - the command's answer
         return 1
 
 
-def serve(
-    settings: Settings,
-    parts: Parts,
-    clock: Clock,
-    *,
-    seconds: float | None = None,
-    as_json: bool = False,
-    control: Path | None = None,
-    recorder: Recorder | None = None,
-    learned: Path | None = None,
-) -> int:
-    """Run one engine; 0 after a signal or the given time, 1 after a defect. `control`: where commands come in."""
+def serve(settings: Settings, clock: Clock, recorder: Recorder | None, *, seconds: float | None, as_json: bool) -> int:
+    """Run one engine; 0 after a signal or the given time, 1 after a defect."""
     if settings.key_in_clear:
         log.warning("API_KEY leaves this machine unencrypted: SERVER_URL is plain http to another machine")
-    engine = Engine(settings, parts, clock, recorder=recorder, learned=learned)
+    engine = assemble(settings, clock, recorder=recorder)
     if as_json:
         engine.subscribe(JsonLines(sys.stdout, clock))
     else:
         engine.subscribe(Narrator())
-    with stopped_by_signals(engine), _controlled(engine, control, clock):
+    with stopped_by_signals(engine), _controlled(engine, clock):
         timer = threading.Timer(seconds, engine.stop) if seconds is not None else None
         if timer is not None:
             timer.daemon = True
@@ -116,12 +100,9 @@ def _recorder(path: Path | None, settings: Settings) -> Iterator[Recorder | None
 
 
 @contextlib.contextmanager
-def _controlled(engine: Engine, path: Path | None, clock: Clock) -> Iterator[None]:
+def _controlled(engine: Engine, clock: Clock) -> Iterator[None]:
     """Let other commands of this user talk to the engine; without that channel it runs all the same."""
-    if path is None:
-        yield
-        return
-    server = ControlServer(path, engine.post, clock, quit_=engine.stop)
+    server = ControlServer(control_path(), engine.post, clock, quit_=engine.stop)
     unsubscribe = engine.subscribe(server.see)
     server.start()
     try:

@@ -18,7 +18,16 @@ from typing import Literal
 from engine import trace
 from engine.config.settings import Settings, specs
 from engine.errors import TraceError
-from engine.events import MachineEvent, Paused, PromptArrived, PromptFinished, Resumed, ServerBack, ServerLost
+from engine.events import (
+    MachineEvent,
+    Paused,
+    PromptArrived,
+    PromptFinished,
+    ReleaseRequested,
+    Resumed,
+    ServerBack,
+    ServerLost,
+)
 from engine.telemetry.evidence import Readings, Window
 from engine.telemetry.processor import GAP
 
@@ -31,7 +40,7 @@ SILENCE = -120.0  # dBFS written for digital silence: JSON knows no infinity
 PLAIN_EVERY = 1.0  # s between two writes; a crash loses no more than that
 PACKED_EVERY = 60.0  # s; each write is a whole gzip member, so that the file can be read at any moment
 SensorName = Literal["keyboard", "microphone", "window"]
-_TOLD = ("Prediction", "Sensors")  # groups of settings that go into the header: no address, path or secret
+_TOLD = ("Prediction", "Sensors")  # groups of settings that go into the header
 
 
 class Recorder:
@@ -90,6 +99,9 @@ class Recorder:
                 self._add(trace.Server(at, isinstance(event, ServerBack)))
             case Paused() | Resumed():
                 self._add(trace.Pause(at, isinstance(event, Paused)))
+            case ReleaseRequested():  # traces know no such wish; a pause of no length leads to the same
+                self._add(trace.Pause(at, on=True))
+                self._add(trace.Pause(at, on=False))
             case _:
                 pass
 
@@ -178,7 +190,9 @@ class _File:
         self.packed = path.suffix == ".gz"
         self._hz = settings.telemetry_hz
         self._settings = {
-            spec.name: getattr(settings, spec.attribute) for spec in specs() if spec.group in _TOLD and not spec.secret
+            spec.name: getattr(settings, spec.attribute)
+            for spec in specs()
+            if spec.group in _TOLD and (spec.kind is not str or spec.choices)  # a free text could name somebody
         }
         self._width = len(self._line(LONGEST)) + 16  # room for any duration
         self._file = os.fdopen(_open(path), "r+b", buffering=0)

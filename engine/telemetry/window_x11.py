@@ -19,7 +19,8 @@ POLL = 1.0  # s between two looks where no window manager says what is in front
 LONGEST = 256  # four bytes each, of a title or a name
 DEEPEST = 16  # windows between the one with the focus and the one with the title
 _ANY_TYPE = 0
-_PROPERTY_CHANGES = 1 << 22  # PropertyChangeMask
+_REPORTS = 1 << 22 | 1 << 17  # PropertyChangeMask, StructureNotifyMask
+_DESTROYED = 17  # DestroyNotify
 _ATOMS = ("_NET_ACTIVE_WINDOW", "_NET_WM_NAME", "WM_NAME", "WM_CLASS")
 NONE = Window("", ())
 
@@ -84,7 +85,8 @@ class Watch:
 
     def _changed(self) -> bool:
         events = [self._display.next_event() for _ in range(self._display.pending_events())]
-        return any(getattr(event, "atom", None) in self._atoms for event in events)
+        # Some window managers go on naming a window that was closed.
+        return any(getattr(event, "atom", None) in self._atoms or event.type == _DESTROYED for event in events)
 
     def _look(self) -> bool:
         """Tell what is in front; False if no window manager says so."""
@@ -125,7 +127,7 @@ class Watch:
             self._watch(front)
 
     def _watch(self, window: Any) -> None:
-        window.change_attributes(event_mask=_PROPERTY_CHANGES)
+        window.change_attributes(event_mask=_REPORTS)
         self._display.flush()
 
     def _program(self, window: Any) -> str:

@@ -48,19 +48,19 @@ def test_all_rows_are_played_on_given_and_on_made_days(tmp_path: Path, capsys: p
     assert (given["files"], given["tuned_on"]) == (["normal-7-00.jsonl.gz"], [])
     prompts = {row["prompts"] for row in given["rows"].values()}
     assert len(prompts) == 1
-    assert {tuple(row) for row in given["ready_by_kind"].values()} == {("normal",)}
+    assert {tuple(row) for row in given["by_kind"].values()} == {("normal",)}
 
 
-@pytest.mark.parametrize(("markdown", "words"), [(True, "| any key | 0.500 |"), (False, "any key")])
+@pytest.mark.parametrize(("markdown", "words"), [(True, "| any key | 0.500, 36.0 |"), (False, "any key")])
 def test_the_tables_are_for_people(markdown: bool, words: str) -> None:
     """One of all figures, one by kind of day; markdown for the README."""
     rows = {
         title: summary([prediction.without_evidence("x-1-0", HEADER, EVENTS, keys=True)]) for title in prediction.TITLES
     }
-    compared = prediction.Compared("given", ["x-1-0"], rows, {title: {"x": None} for title in prediction.TITLES})
+    compared = prediction.Compared("given", ["x-1-0"], rows, {title: {"x": row} for title, row in rows.items()})
     text = "\n".join(prediction.lines(compared, markdown=markdown))
     assert words in text
-    assert "ready, by kind of day" in text
+    assert "ready, FP/h by kind of day" in text
     assert text.startswith("given: 1 files, 0 h, 3 prompts; none of them was tuned on here")
 
 

@@ -2,15 +2,18 @@
 
 import io
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from app import cli
-from diagnostics import replay
+from diagnostics import days, replay, replay_figures
 from engine import trace
 from engine.config.settings import Settings
-from engine.telemetry.evidence import KeyKind
+from engine.config.spec import Value
+from engine.telemetry.evidence import KeyKind, Readings
+from engine.telemetry.processor import Fused
 
 
 def day(tmp_path: Path, duration: float, *events: trace.Event, name: str = "day.jsonl") -> Path:
@@ -117,3 +120,75 @@ def test_the_command_pools_files_and_takes_no_settings_of_the_user(
     assert "needless" in capsys.readouterr().out
     assert cli.main(["replay", str(tmp_path / "nowhere")]) == 1
     assert "No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["normal", "no-keyboard"])
+@pytest.mark.parametrize("evidence", [{"EVIDENCE": "seed", "TIMER_FROM": "entry"}, {"LEARNED": False}, {}])
+def test_ticks_that_change_nothing_are_left_out_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, kind: str, evidence: dict[str, Value]
+) -> None:
+    """A day played so shows exactly what it shows when the machine is asked at every tick."""
+    header, events = days.day(kind, 21, 2700.0)
+    settings = Settings().replace({**evidence, "INACTIVITY_TIMER": 5.0})
+    quick = replay.Player(settings, "day").play(header, iter(events))
+    monkeypatch.setattr(replay, "_changes_nothing", lambda *_: False)
+    assert replay.Player(settings, "day").play(header, iter(events)) == quick
+    assert quick.moves
+
+
+def test_sound_is_heard_to_the_end_of_each_stretch(tmp_path: Path) -> None:
+    """A stretch that begins on a tick takes nothing from the one before it."""
+    heard: list[float | None] = []
+
+    class Listening(replay.Fusion):
+        def step(self, now: float, readings: Readings) -> Fused:
+            heard.append(readings.db)
+            return super().step(now, readings)
+
+    path = day(tmp_path, 1.0, trace.Audio(0.0, [-1.0, -2.0, -3.0]), trace.Audio(0.3, [-4.0]), trace.Audio(0.6, [-5.0]))
+    header, events = trace.read(path)
+    player = replay.Player(Settings(), "day")
+    player._fusion = Listening(Settings())
+    player.play(header, events)
+    assert heard == [-1.0, -2.0, -3.0, -4.0, None, None, -5.0, None, None, None]
+
+
+def test_a_sensor_that_comes_back_stays_off_where_settings_say_so(tmp_path: Path) -> None:
+    """KEYBOARD=off holds for the whole day, whatever was recorded."""
+    path = day(tmp_path, 60.0, trace.SensorChange(1.0, "keyboard", True), *typing(10.0, 6.0))
+    assert replay.play(path, Settings().replace({"KEYBOARD": False})).preparations == 0
+
+
+def test_the_table_names_the_worst_file_and_tells_programs_apart(tmp_path: Path) -> None:
+    """Prompts, false alarms and time go to the program in front; a preparation to where it began."""
+    good = day(
+        tmp_path, 100.0, trace.Window(0.0, "assistant"), *typing(10.0, 6.0), trace.Prompt(16.5), trace.Reply(20.0),
+        trace.Window(40.0, "messenger"), *typing(42.0, 4.0), trace.Window(50.0, "browser"), name="good.jsonl",
+    )  # fmt: skip
+    bad = day(tmp_path, 100.0, trace.Prompt(16.5), trace.Reply(20.0), name="bad.jsonl")
+    played = [replay.play(path, Settings().replace({"LEARNED": False})) for path in (good, bad)]
+    programs = replay_figures.by_program(played)
+    assert {app: sum(part.seconds for part in parts) for app, parts in programs.items()} == {
+        "(not known)": 100.0, "browser": 50.0, "assistant": 40.0, "messenger": 10.0,
+    }  # fmt: skip
+    assert [sum(part.prompts for part in programs[app]) for app in ("assistant", "messenger", "(not known)")] == [
+        1,
+        0,
+        1,
+    ]
+    assert sum(part.false_positives for part in programs["messenger"]) == played[0].false_positives == 1
+    assert sum(part.needless for parts in programs.values() for part in parts) == pytest.approx(played[0].needless)
+    lines = replay_figures.table(played)
+    assert "worst file: bad.jsonl" in lines
+    assert any(line.startswith("assistant") for line in lines)
+    assert not any("program in front" in line for line in replay_figures.table([played[1]]))
+
+
+def test_a_night_is_slept_through(tmp_path: Path) -> None:
+    """In a gap nothing is fused, as in the live loop; what was sensed before it says nothing after it."""
+    watched: list[float] = []
+    path = day(tmp_path, 200.0, *typing(10.0, 6.0), trace.Gap(20.0, 100.0))
+    played = replay.play(path, Settings().replace({"LEARNED": False}), lambda now, _p, _m: watched.append(now))
+    assert max(b - a for a, b in pairwise(watched)) == pytest.approx(100.0, abs=0.11)
+    assert [move.why.value for _, move in played.moves] == ["threshold", "timeout"]
+    assert played.spans[0][1] == pytest.approx(120.0, abs=0.11)

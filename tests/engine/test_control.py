@@ -46,7 +46,7 @@ FULL = Snapshot(
     at=1700000000.25, state=State.SPECULATIVE_PREPARED, paused=True, paused_for=1.5, not_guessing="on battery",
     probability=0.75, threshold=0.7,
     f_c=0.5, g_a=0.25, background_share=10, background_verified=True, backend="process", background_detail="stopped",
-    linger_in=2.5,
+    linger_in=2.5, vram="server 5000 MiB, free 900 MiB",
     refused=(("mps", "no daemon"), ("boinc", "no client")), server=ServerState.BUSY, server_detail="one prompt",
     unified_memory="on", context=ContextState.RESTORED, context_tokens=42, context_detail="from disk", hits=1,
     false_positives=2, false_negatives=3, holding=True, deadline_in=4.5, late_ticks=5, sensors={"keyboard": "on"},

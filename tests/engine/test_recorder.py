@@ -25,6 +25,7 @@ from engine.events import (
     Paused,
     PromptArrived,
     PromptFinished,
+    ReleaseRequested,
     Resumed,
     ServerBack,
     ServerLost,
@@ -151,8 +152,11 @@ def tell(story: Story) -> None:
     story.post(ServerBack())
     story.run(1.0)
     story.post(Paused())
-    story.run(5.0, typing=True)
+    story.run(5.0)
     story.post(Resumed())
+    story.run(35.0)
+    story.run(4.0, typing=True)
+    story.post(ReleaseRequested())
     story.run(1.0)
     story.sleep(60.0)
     story.run(5.0)
@@ -262,10 +266,12 @@ def test_missed_ticks_are_a_gap(tmp_path: Path) -> None:
     assert header.duration == pytest.approx(104.1)
 
 
-def test_the_header_tells_neither_secret_nor_address(tmp_path: Path) -> None:
-    """Settings of prediction and sensors only; the file is its owner's alone."""
+def test_the_header_tells_neither_secret_nor_name(tmp_path: Path) -> None:
+    """Numbers and choices of prediction and sensors only; the file is its owner's alone."""
     path = tmp_path / "day.jsonl"
-    Recorder(path, Settings().replace({"API_KEY": "canary", "SERVER_URL": "http://canary:1"})).close()
+    Recorder(
+        path, Settings().replace({"API_KEY": "canary", "SERVER_URL": "http://canary:1", "QUIET_PROGRAMS": "canary"})
+    ).close()
     assert b"canary" not in path.read_bytes()
     assert trace.read(path)[0].settings["INITIAL_THRESHOLD"] == 0.65
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

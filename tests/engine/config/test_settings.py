@@ -35,6 +35,7 @@ CONTRACT: dict[str, Value] = {
     "KEYBOARD": True,
     "MICROPHONE": True,
     "WINDOW_FILTER": True,
+    "LEARNED": True,
     "GUESS_ON_BATTERY": False,
     "QUIET_PROGRAMS": "",
     "BACKGROUND_METHOD": "auto",
