@@ -130,6 +130,7 @@ def held_by(url: str, job: Job, *, suspend: bool = True) -> Settings:
         background_method="process",
         fallback_to_suspend=suspend,
         microphone=False,
+        learned=False,  # plain rules prepare for keys alone, whatever comes of it
     )
 
 

@@ -124,12 +124,12 @@ class VirtualParts:
 
 
 class Night:
-    """The real engine, ticked by a clock of its own."""
+    """The real engine, ticked by a clock of its own. `settings` decide how it reads evidence."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.clock = VirtualClock()
         self.parts = VirtualParts()
-        self.settings = Settings(microphone=False)
+        self.settings = settings
         self.engine = Engine(self.settings, self.parts, self.clock)
         self.engine.start()
         self._next_key = 0.0

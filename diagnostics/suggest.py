@@ -33,7 +33,7 @@ TRIED: Mapping[str, Sequence[float]] = {
     "CONSECUTIVE_FALSE_POSITIVES_LIMIT": (0.34, 0.67, 2.0),
 }
 
-Play = Callable[[Sequence[str], Settings], list[Day]]
+Play = Callable[[Sequence[tuple[str, Settings]]], list[Day]]
 Changes = dict[str, Value]
 
 
@@ -47,21 +47,26 @@ def score(days: Sequence[Day]) -> float:
 def search(paths: Sequence[str], settings: Settings, play: Play, say: Callable[[str], None]) -> Changes:
     """Return the settings (by NAME) that guess these days better, each with its value; empty if none does."""
     changes: Changes = {}
-    best = score(play(paths, settings))
+    (best,) = _scores(paths, [settings], play)
     for _ in range(ROUNDS):
         before = dict(changes)
         for name in TRIED:
-            for value in _candidates(spec(name), settings):
-                tried = _changed(settings, {**changes, name: value})
-                if tried is None or changes.get(name) == value:
-                    continue
-                say(f"{name} = {spec(name).show(value)}")
-                found = score(play(paths, tried))
+            say(name)
+            tried = [{**changes, name: value} for value in _candidates(spec(name), settings)]
+            fitting = [(one, changed) for one in tried if (changed := _changed(settings, one)) is not None]
+            scores = _scores(paths, [changed for _, changed in fitting], play)
+            for found, (one, _) in zip(scores, fitting, strict=True):
                 if found > best + LEAST:
-                    best, changes = found, {**changes, name: value}
+                    best, changes = found, one
         if changes == before:
             break
     return changes
+
+
+def _scores(paths: Sequence[str], tried: Sequence[Settings], play: Play) -> list[float]:
+    """Return the score of each set of settings; all their days are played at once, on all processors."""
+    played = play([(path, settings) for settings in tried for path in paths])
+    return [score(played[place : place + len(paths)]) for place in range(0, len(played), len(paths))]
 
 
 def _candidates(declared: Spec, settings: Settings) -> list[Value]:
@@ -84,16 +89,11 @@ def _changed(settings: Settings, changes: Changes) -> Settings | None:
 def main(paths: Sequence[str], settings: Settings) -> int:
     """Search, and print changes, effect and the lines for the user's file; 1 if a file cannot be read."""
     tuned_on, judged_on = (list(paths[:-1]), list(paths[-1:])) if len(paths) > 1 else (list(paths), [])
-    workers = min(len(paths), os.cpu_count() or 1)
     try:
-        if workers == 1:
-            changes = search(tuned_on, settings, _play, _progress)
-            print("\n".join(report(tuned_on, judged_on, settings, changes, _play)))
-            return 0
-        with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        with multiprocessing.get_context("spawn").Pool(os.cpu_count() or 1) as pool:
 
-            def play(files: Sequence[str], changed: Settings) -> list[Day]:
-                return pool.starmap(replay.play, [(Path(file), changed) for file in files])
+            def play(tasks: Sequence[tuple[str, Settings]]) -> list[Day]:
+                return pool.starmap(replay.play, [(Path(file), changed) for file, changed in tasks], chunksize=1)
 
             changes = search(tuned_on, settings, play, _progress)
             print("\n".join(report(tuned_on, judged_on, settings, changes, play)))
@@ -115,21 +115,19 @@ def report(
     )  # fmt: skip
     if not changes:
         return [*lines, "", "nothing helps: no change of a setting guesses these days noticeably better"]
-    changed = settings.replace(changes)
-    before, after = play(where, settings), play(where, changed)
-    lines += ["", f"{'':<44}{'ready':>8}{'FP/h':>8}{'needless':>10}", _row("as it is", before)]
-    so_far: Changes = {}
-    for name, value in changes.items():
-        so_far[name] = value
-        step = _changed(settings, so_far)
-        words = f"{name} {spec(name).show(getattr(settings, name.lower()))} → {spec(name).show(value)}"
-        # One that needs a later one beside it has no effect of its own to show.
-        lines.append(_row(words, play(where, step)) if step is not None and step != changed else words)
-    lines[-1] = _row(lines[-1].strip(), after)
-    if score(after) <= score(before):
+    steps = [dict(list(changes.items())[: count + 1]) for count in range(len(changes))]
+    titles = [f"{name} {spec(name).show(getattr(settings, name.lower()))} → {spec(name).show(value)}"
+              for name, value in changes.items()]  # fmt: skip
+    # One that needs a later one beside it has no effect of its own to show.
+    fitting = [(title, step) for title, one in zip(titles, steps, strict=True) if (step := _changed(settings, one))]
+    rows = [("as it is", settings), *fitting]
+    played = play([(path, changed) for _, changed in rows for path in where])
+    days = [played[place : place + len(where)] for place in range(0, len(played), len(where))]
+    lines += ["", f"{'':<44}{'ready':>8}{'FP/h':>8}{'needless':>10}"]
+    lines += [_row(title, some) for (title, _), some in zip(rows, days, strict=True)]
+    if score(days[-1]) <= score(days[0]):
         return [*lines, "", f"nothing helps: on {Path(where[0]).name}, held out, the changes do not guess better"]
-    written = [f"{name} = {_toml(value)}" for name, value in changes.items()]
-    return [*lines, "", "for settings.toml:", "", *written]
+    return [*lines, "", "for settings.toml:", "", *(f"{name} = {_toml(value)}" for name, value in changes.items())]
 
 
 def _toml(value: Value) -> str:
@@ -140,10 +138,6 @@ def _row(words: str, days: Sequence[Day]) -> str:
     figures = summary(days)
     cells = ((figures["ready_1s"], ".3f", 8), (figures["fp_per_hour"], ".2f", 8), (figures["needless"], ".2%", 10))
     return f"{words:<44}" + "".join(f"{'-' if v is None else format(v, form):>{width}}" for v, form, width in cells)
-
-
-def _play(paths: Sequence[str], settings: Settings) -> list[Day]:
-    return [replay.play(Path(path), settings) for path in paths]
 
 
 def _progress(words: str) -> None:

@@ -84,6 +84,9 @@ class Features:
             self._habits.prompted(self._window, now)
         self._booked = (None, 0, 0.0)
         self._bout, self._bout_from = 0, -math.inf
+        # What led to this prompt is spent: when its reply is there, it must not be taken for the next one.
+        self._last_key = self._paste = self._voice = self._voice_from = -math.inf
+        self._second, self._decade = Fading(1.0), Fading(10.0)
 
     def replied(self, now: float) -> None:
         """Take note of a reply."""

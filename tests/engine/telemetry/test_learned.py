@@ -128,3 +128,18 @@ def test_without_a_keyboard_speech_carries_it() -> None:
         assert fused.f_c is None
         highest = max(highest, fused.probability)
     assert highest >= 0.65
+
+
+def test_what_led_to_a_prompt_does_not_prepare_the_next_one() -> None:
+    """A reply comes a second after the last key or word: nothing is prepared until something new is heard."""
+    desk = Desk()
+    for _ in range(3):
+        desk.write(5.0, CHAT)
+        desk.send(CHAT)
+    desk.write(5.0, CHAT)
+    desk.fusion.prompted(desk.now)
+    desk.wait(1.0, CHAT)
+    desk.fusion.replied(desk.now)
+    desk.fusion.probability = 0.0
+    assert desk.wait(2.0, CHAT) < 0.40
+    assert desk.write(6.0, CHAT) >= 0.65
