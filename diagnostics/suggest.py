@@ -1,6 +1,6 @@
 """Searches settings that guess given days better, and says what they change; judged on a day it was not tuned on.
 
-A coordinate search: one setting after the other, each over a few values around the one in force, as long as it helps.
+A coordinate search: one setting after the other is made smaller and larger, and moved on in a direction that helps.
 """
 
 import multiprocessing
@@ -19,18 +19,18 @@ from engine.errors import SettingsError, TraceError
 # hundredth of all time prepared for nothing as much as 2 %.
 FALSE_ALARM, NEEDLESS = 0.04, 2.0
 LEAST = 0.005  # a smaller gain than this is chance
-ROUNDS = 2
-# What each setting is multiplied by; those that move P most come first.
-TRIED: Mapping[str, Sequence[float]] = {
-    "WEIGHT_KEY": (0.5, 0.75, 1.5, 2.0),
-    "WEIGHT_AUD": (0.5, 1.5, 2.0),
-    "INITIAL_THRESHOLD": (0.7, 0.85, 1.15, 1.3),
-    "LAMBDA_DECAY": (0.5, 0.75, 1.5, 2.0),
-    "INACTIVITY_TIMER": (0.5, 0.75, 1.5),
-    "MIN_THRESHOLD": (0.75, 1.25, 1.5),
-    "MAX_THRESHOLD": (0.8, 0.9, 1.1),
-    "ADJUSTMENT_STEP": (0.0, 0.5, 2.0),
-    "CONSECUTIVE_FALSE_POSITIVES_LIMIT": (0.34, 0.67, 2.0),
+STEPS = 3  # at most in one direction
+# What each setting is multiplied by, either way; those that move P most come first.
+TRIED: Mapping[str, tuple[float, float]] = {
+    "WEIGHT_KEY": (0.6, 1.6),
+    "WEIGHT_AUD": (0.6, 1.6),
+    "INITIAL_THRESHOLD": (0.8, 1.2),
+    "LAMBDA_DECAY": (0.6, 1.6),
+    "INACTIVITY_TIMER": (0.67, 1.5),
+    "MIN_THRESHOLD": (0.75, 1.25),
+    "MAX_THRESHOLD": (0.85, 1.1),
+    "ADJUSTMENT_STEP": (0.4, 2.0),
+    "CONSECUTIVE_FALSE_POSITIVES_LIMIT": (0.5, 2.0),
 }
 
 Play = Callable[[Sequence[tuple[str, Settings]]], list[Day]]
@@ -48,18 +48,18 @@ def search(paths: Sequence[str], settings: Settings, play: Play, say: Callable[[
     """Return the settings (by NAME) that guess these days better, each with its value; empty if none does."""
     changes: Changes = {}
     (best,) = _scores(paths, [settings], play)
-    for _ in range(ROUNDS):
-        before = dict(changes)
-        for name in TRIED:
+    for name, both in TRIED.items():
+        directions: tuple[float, ...] = both
+        for _ in range(STEPS):
             say(name)
-            tried = [{**changes, name: value} for value in _candidates(spec(name), settings)]
-            fitting = [(one, changed) for one in tried if (changed := _changed(settings, one)) is not None]
-            scores = _scores(paths, [changed for _, changed in fitting], play)
-            for found, (one, _) in zip(scores, fitting, strict=True):
-                if found > best + LEAST:
-                    best, changes = found, one
-        if changes == before:
-            break
+            tried = _nearby(spec(name), settings, changes, directions)
+            scores = _scores(paths, [changed for _, _, changed in tried], play)
+            found = max(scores, default=best)
+            if found <= best + LEAST:
+                break
+            best = found
+            direction, changes, _ = tried[scores.index(found)]
+            directions = (direction,)
     return changes
 
 
@@ -69,13 +69,19 @@ def _scores(paths: Sequence[str], tried: Sequence[Settings], play: Play) -> list
     return [score(played[place : place + len(paths)]) for place in range(0, len(played), len(paths))]
 
 
-def _candidates(declared: Spec, settings: Settings) -> list[Value]:
-    """Return the values to be tried, within what is declared."""
-    now = getattr(settings, declared.attribute)
+def _nearby(
+    declared: Spec, settings: Settings, changes: Changes, factors: Sequence[float]
+) -> list[tuple[float, Changes, Settings]]:
+    """Return what one setting can be moved to, within what is declared: by which factor, all changes, the settings."""
+    value = float(changes.get(declared.name, getattr(settings, declared.attribute)))
     low, high = declared.low or 0.0, declared.high or 1.0
-    values = [min(high, max(low, now * factor)) for factor in TRIED[declared.name]]
-    rounded = [round(value) if declared.kind is int else round(value, 3) for value in values]
-    return [value for value in dict.fromkeys(rounded) if value != now]
+    nearby = []
+    for factor in factors:
+        moved = min(high, max(low, value * factor))
+        one = {**changes, declared.name: round(moved) if declared.kind is int else round(moved, 3)}
+        if (changed := _changed(settings, one)) is not None:
+            nearby.append((factor, one, changed))
+    return nearby
 
 
 def _changed(settings: Settings, changes: Changes) -> Settings | None:
