@@ -142,9 +142,10 @@ def _demo(options: argparse.Namespace, loaded: Loaded) -> int:
 
 def _doctor(options: argparse.Namespace, loaded: Loaded) -> int:
     from diagnostics import doctor  # noqa: PLC0415
+    from diagnostics.quiet import quiet  # noqa: PLC0415
 
-    logging.getLogger("engine").setLevel(logging.CRITICAL)  # what goes wrong is the answer, not a log line
-    findings = doctor.examine(loaded)
+    with quiet(logging.CRITICAL, "engine"):  # what goes wrong is the answer, not a log line
+        findings = doctor.examine(loaded)
     print(json.dumps(findings, indent=2) if options.json else doctor.as_text(findings))
     return 0
 

@@ -20,6 +20,7 @@ from diagnostics.bench_harm import Grounds
 from diagnostics.bench_measure import Plan, measure, succeeded
 from diagnostics.bench_progress import Progress
 from diagnostics.bench_runs import KINDS
+from diagnostics.quiet import quiet
 from engine.config.settings import Settings
 from engine.config.store import Loaded
 from engine.errors import SettingsError, ZatError
@@ -103,13 +104,13 @@ def _plan(options: argparse.Namespace, settings: Settings) -> Plan | None:
 
 
 def _run(plan: Plan, options: argparse.Namespace) -> int:
-    logging.getLogger("engine").setLevel(logging.ERROR)  # losing a server is the plan here
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):  # a shell starts what runs behind it deaf to Ctrl+C
             signal.signal(number, signal.default_int_handler)
     progress = Progress(plan.steps)
     try:
-        result = measure(plan, progress)
+        with quiet(logging.ERROR, "engine"):  # losing a server is the plan here
+            result = measure(plan, progress)
     finally:
         progress.end()
     if options.plot:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from diagnostics.client import Reply, complete
 from diagnostics.mock_server import StandIn
+from diagnostics.quiet import quiet
 from diagnostics.scripted import ScriptedParts
 from engine.clock import SystemClock
 from engine.config.settings import Settings
@@ -37,10 +38,13 @@ class Failed(Exception):  # noqa: N818 - what happened
 
 def main() -> int:
     """Run the demo; return 0 if the loop did all it must, else 1."""
-    logging.getLogger("engine").setLevel(logging.ERROR)
     print("ZAT-SCS demo: a stand-in server, a dummy background job, scripted typing. Nothing of yours is touched.\n")
     try:
-        with tempfile.TemporaryDirectory(prefix="zat-scs-demo-") as folder, named_job(Path(folder), JOB) as job:
+        with (
+            quiet(logging.ERROR, "engine"),
+            tempfile.TemporaryDirectory(prefix="zat-scs-demo-") as folder,
+            named_job(Path(folder), JOB) as job,
+        ):
             Demo(Path(folder), job.pid).play()
     except (Failed, OSError) as error:
         print(f"\nThe demo failed: {error}", file=sys.stderr)

@@ -82,7 +82,7 @@ class ControlClient:
             answer = None if line is None else msgspec.json.decode(line, type=Answer)
         except NoAnswer:
             raise NoAnswer(f"the engine has not answered for {timeout:g} s") from None
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise ControlError("the engine's answer is not understood") from None
         if answer is not None and answer.get("ok") is False:
             raise ControlError(str(answer.get("error")))

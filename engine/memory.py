@@ -36,7 +36,7 @@ def load(path: Path) -> Habits:
         memory = msgspec.json.decode(path.read_bytes(), type=_Memory)
     except FileNotFoundError:
         return habits
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         log.warning("%s cannot be read, so habits are learned anew: %s", path, error)
         return habits
     if memory.version != VERSION:

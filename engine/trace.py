@@ -108,7 +108,7 @@ def read(path: Path) -> tuple[Header, Iterator[Event]]:
         raise TraceError(f"{path}: it is empty") from None
     try:
         header = _decode_header(first)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(f"{path}: line 1: not the header of a trace: {error}") from None
     return header, _events(path, lines)
 
@@ -120,7 +120,7 @@ def _events(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[Event]:
             continue
         try:
             event: Event = _decode_event(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise TraceError(f"{path}: line {number}: {error}") from None
         if event.t < before:
             raise TraceError(f"{path}: line {number}: t = {event.t:g} comes after {before:g}: expected rising times")

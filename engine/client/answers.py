@@ -201,7 +201,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise ServerRefused(200, f"unexpected answer: {error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ServerRefused(200, f"not JSON: {shorten(body)}") from None
 
 
@@ -280,7 +280,7 @@ def error_text(body: bytes) -> str:
     """Return the server's own words from an answer that says no."""
     try:
         error = msgspec.json.decode(body, type=_Error).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return shorten(body)
     return shorten((error if isinstance(error, str) else error.message).encode())
 

@@ -201,7 +201,7 @@ class Contexts:
             reason = "it is no file"  # a pipe would never end
         except FileNotFoundError:
             return _Index()
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             reason = str(error)
         log.warning("%s cannot be read, so no saved context is known: %s", self._path, reason)
         return _Index()

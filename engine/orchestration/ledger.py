@@ -135,7 +135,7 @@ class Ledger:
             return ()
         try:
             sheet = msgspec.json.decode(content, type=_Sheet)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._refuse(f"it is not a ledger: {error}") from None
         same_boot = sheet.boot == processes.boot_id()
         return tuple(entry for entry in sheet.entries if same_boot or persistent(entry))

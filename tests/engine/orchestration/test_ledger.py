@@ -330,3 +330,12 @@ def test_the_file_reads_as_it_is_described(ledger: Ledger) -> None:
         "boot": processes.boot_id(),
         "entries": [{"type": "resume", "pid": 4711, "start": 1, "name": "one"}],
     }
+
+
+def test_a_ledger_nested_without_end_is_refused(tmp_path: Path) -> None:
+    """It must not take the program along."""
+    path = tmp_path / "ledger.json"
+    path.write_bytes(b"[" * 100_000)
+    path.chmod(0o600)
+    with pytest.raises(LedgerError, match="not a ledger"):
+        Ledger(path).read()
