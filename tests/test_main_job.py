@@ -104,7 +104,7 @@ def restart(desk: Desk) -> None:
 
 
 def prompt_after_preparation(desk: Desk, moves: int, kept: int) -> None:
-    """The prompt finds the context restored and the job held; afterwards everything is as before."""
+    """Expect the context restored and the job held for the prompt, and everything as before afterwards."""
     moves = desk.engine.wait_move("SPECULATIVE_PREPARED", "threshold", moves)
     wait_until(desk.job_held, what="the job to be held")
     desk.engine.wait_log("restored")

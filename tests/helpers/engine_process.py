@@ -65,7 +65,8 @@ class EngineProcess:
             met = self._more.wait_for(lambda: condition() or self.process.poll() is not None, timeout)
         tail = "".join(self.log[-30:])
         last = self.snapshots[-1] if self.snapshots else None
-        assert met and condition(), f"waited {timeout:g} s for {what}\nmoves: {self.moves}\nlast: {last}\nlog:\n{tail}"
+        met = met and condition()
+        assert met, f"waited {timeout:g} s for {what}\nmoves: {self.moves}\nlast: {last}\nlog:\n{tail}"
 
     def _read(self) -> None:
         assert self.process.stdout is not None
