@@ -17,8 +17,10 @@ run: ## the whole loop on this machine, with stand-ins for what it lacks; with a
 	@if [ -n "$$DISPLAY$$WAYLAND_DISPLAY" ]; then .venv/bin/zat-scs; fi
 
 test: lint ## all checks, then all tests
-	@echo "== pytest"
-	@$(PYTHON) -m pytest -q
+	@echo "== pytest: engine and commands, in a process that never sees Qt"
+	@$(PYTHON) -m pytest -q -p no:pytest-qt --ignore tests/app
+	@echo "== pytest: the tray"
+	@$(PYTHON) -m pytest -q tests/app
 
 lint: setup ## the checks alone: format, style, types, imports
 	@echo "== ruff format"

@@ -47,6 +47,7 @@ def _show(loaded: Loaded, *, on_login: bool) -> int:
     from PySide6.QtWidgets import QApplication  # noqa: PLC0415
 
     from app import autostart, icons, qt_log  # noqa: PLC0415
+    from app.collector import Collector  # noqa: PLC0415
     from app.host import Host  # noqa: PLC0415
     from app.shell import Shell  # noqa: PLC0415
 
@@ -57,6 +58,7 @@ def _show(loaded: Loaded, *, on_login: bool) -> int:
     application.setDesktopFileName("zat-scs")
     application.setWindowIcon(icons.icon(icons.APP))
     application.setQuitOnLastWindowClosed(False)
+    collector = Collector(application)
     shell = Shell(loaded, Host(), autostart.of_this_system(), on_login=on_login)
     application.aboutToQuit.connect(shell.close)
     application.commitDataRequest.connect(shell.on_logout)
@@ -65,6 +67,7 @@ def _show(loaded: Loaded, *, on_login: bool) -> int:
             shell.start()
             return application.exec()
     finally:
+        collector.close()
         qInstallMessageHandler(None)  # what Qt says while Python ends could not be passed on
 
 

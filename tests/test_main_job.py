@@ -110,13 +110,15 @@ def prompt_after_preparation(desk: Desk, moves: int, kept: int) -> None:
     desk.engine.wait_log("restored")
     held = desk.engine.wait_snapshot("the verified share", lambda seen: seen["background_share"] == 10)
     assert held["background_verified"] is True
+    # On a busy machine the last keys arrive late; those that came behind the prompt would announce another one.
+    desk.engine.wait_snapshot("the last key to be over", lambda seen: seen["probability"] < 0.9)
     reply = desk.ask(CONVERSATION + "x" * 40, n_predict=200)
     moves = desk.engine.wait_move("ACTIVE_INFERENCE", "prompt", moves)
     assert reply.cache_n >= 0.95 * min(kept, len(CONVERSATION))
     moves = desk.engine.wait_move("COLD_IDLE", "finished", moves)
     end = desk.engine.wait_snapshot("the job back", lambda seen: seen["background_share"] == 100)
     wait_until(desk.job_runs, what="the job to run")
-    assert (end["hits"], end["false_positives"]) == (1, 0)
+    assert (end["hits"], end["false_positives"]) == (1, 0), desk.engine.moves
     held_states = [seen["background_share"] for seen in desk.engine.snapshots if seen["state"] == "ACTIVE_INFERENCE"]
     assert all(share in (0, 10) for share in held_states[-1:])
 
