@@ -4,6 +4,7 @@ Source of the shapes: llama.cpp, tools/server/README.md, and tests/engine/client
 """
 
 import http.client
+import logging
 import types
 from collections.abc import Mapping
 from typing import Any, Self
@@ -33,6 +34,7 @@ __all__ = [
 ]
 _LIMIT = 4 * 1024 * 1024  # bytes of one answer; the largest honest one (/props with a chat template) has some 100 kB
 _CHUNK = 64 * 1024
+logging.getLogger("urllib3").setLevel(logging.ERROR)  # a broken header would fill the log, twenty times a second
 _REQUESTS = 50  # made once and kept; a router's models may be many
 _PROBE = 2.0  # seconds for one question of identify()
 

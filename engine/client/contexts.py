@@ -184,10 +184,9 @@ class Contexts:
         return self._index.useless.get(_useless_key(facts), 0) >= USELESS_AFTER
 
     def _all_of(self, facts: Facts, server: str) -> list[SavedContext]:
-        """Return the contexts of this server's model, newest first."""
+        """Return the contexts of this server's model, newest first: by their order, since clocks are set back."""
         key = model_key(facts)
-        mine = [saved for saved in self._index.contexts if saved.model == key and saved.server == server]
-        return sorted(mine, key=lambda saved: saved.saved_at, reverse=True)
+        return [saved for saved in reversed(self._index.contexts) if saved.model == key and saved.server == server]
 
     def _forget_name(self, filename: str, folder: str) -> None:
         name, index = (filename, folder), self._index

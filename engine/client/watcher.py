@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 REFUSALS = 2  # in a row before the server counts as lost
 SECOND_LOOK = 0.1  # s after a first refusal
 WAKE_GRACE = 3.0  # s; a wake that is not ours counts as a prompt until it shows nothing for this long
+MOST_PROMPTS = 1000  # at once; a server that says more than this cannot be believed
 STALE = 3.0  # s; a counter that moved since an older look moved at an unknown time: no prompt is made of it
 STRANDED_LOOKS = 3  # in a row that show a prompt waiting beside idle slots
 CLEAR_LOOKS = 2  # in a row that show nothing: the first may have been under way before the action ended
@@ -138,7 +139,7 @@ class Interpreter:
             return max(1, self._outstanding)
         if look.work is None:
             return 0
-        return max(0, look.work - min(look.deferred or 0, self._view.own_actions))
+        return min(MOST_PROMPTS, max(0, look.work - min(look.deferred or 0, self._view.own_actions)))
 
     def _prompts(self, now: float, look: Look, work: int) -> list[Event]:
         moved = self._moved(now, look)

@@ -400,3 +400,10 @@ def test_a_defect_of_ours_is_logged_once_and_the_watch_goes_on(caplog: pytest.Lo
         wait_until(lambda: len(seen) > 4)
         watcher.close(5.0)
     assert sum("a look at the server failed" in record.message for record in caplog.records) == 1
+
+
+def test_a_count_that_cannot_be_is_not_believed() -> None:
+    """A server that claims 10^40 prompts must not fill the memory with events."""
+    interpreter = Interpreter(View())
+    interpreter.take(1.0, Look(reached=True, work=0))
+    assert len(interpreter.take(1.1, Look(reached=True, work=10**40))) <= 1000
