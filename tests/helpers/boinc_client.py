@@ -37,8 +37,8 @@ _TASK = f"""#!{sys.executable} -IS
 import mmap, os, sys, time
 file = open("boinc_mmap_file", "r+b")
 memory = mmap.mmap(file.fileno(), 0)
-client = os.getppid()
-while os.getppid() == client:
+client, end = os.getppid(), time.monotonic() + 120  # a client that died before this line is not noticed otherwise
+while os.getppid() == client and time.monotonic() < end:
     if memory[0]:
         if b"<quit/>" in memory[:1024]:
             sys.exit(0)
