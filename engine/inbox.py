@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 
 from engine.events import Event, Report
@@ -12,7 +13,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._stopped = threading.Event()
+        self._stopping = False
         self._woken = threading.Event()
 
     def put(self, event: Event) -> None:
@@ -22,14 +23,16 @@ class Inbox:
             self._woken.set()
 
     def stop(self) -> None:
-        """Let the loop end."""
-        self._stopped.set()
-        self._woken.set()
+        """Let the loop end after the wait it is in, a second at most.
+
+        It takes no lock: the handler of a signal runs on the loop's own thread, which may hold any of them just then.
+        """
+        self._stopping = True
 
     @property
     def stopped(self) -> bool:
         """The loop is to end."""
-        return self._stopped.is_set()
+        return self._stopping
 
     def take(self) -> Iterator[Event]:
         """Yield what lies here, oldest first."""
@@ -40,6 +43,9 @@ class Inbox:
                 return
 
     def wait(self, seconds: float, *, early: bool) -> None:
-        """Wait for so long, or until stop(); `early`: or until an event that is more than a report."""
-        (self._woken if early and not self.stopped else self._stopped).wait(seconds)
+        """Wait for so long; `early`: or until an event that is more than a report."""
+        if early and not self._stopping:
+            self._woken.wait(seconds)
+        elif not self._stopping:
+            time.sleep(seconds)
         self._woken.clear()  # before the next tick takes the events, so that none is slept on
