@@ -1,6 +1,7 @@
 """Collects cyclic garbage on the main thread only: a widget destroyed on the engine's thread ends the program.
 
-Python collects on whatever thread happens to allocate, and that is as often the engine's as the window's.
+Python collects wherever something happens to be allocated: on the engine's thread as on the window's, and there in the
+midst of painting as well. Seen: a crash of the plot that way. From a timer nothing of Qt's is under way.
 """
 
 import gc
@@ -15,6 +16,7 @@ class Collector(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
+        self._was_on = gc.isenabled()
         gc.disable()
         self._timer = QTimer(self)
         self._timer.timeout.connect(self.collect)
@@ -32,4 +34,5 @@ class Collector(QObject):
     def close(self) -> None:
         """Give collecting back to Python."""
         self._timer.stop()
-        gc.enable()
+        if self._was_on:
+            gc.enable()

@@ -1,5 +1,6 @@
 """Fixtures for tests of the shells: widgets are drawn offscreen, and nobody's own folders are touched."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,23 @@ def offscreen() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("QT_QPA_PLATFORM", "offscreen")
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def collected_between_tests_only() -> Iterator[None]:
+    """Switch Python's own collecting off, as the program does: in the midst of painting it ends the process."""
+    gc.collect()
+    gc.freeze()  # what is there now stays, and need not be looked through after each test
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what a test has left behind."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -20,6 +20,7 @@ class Knot:
 
 def test_cycles_made_on_another_thread_are_freed_on_this_one(qtbot: QtBot) -> None:
     """A thread that makes garbage never collects it, the timer here does."""
+    gc.enable()
     owner = QObject()
     collector = Collector(owner)
     freed_on: list[int] = []
@@ -32,4 +33,6 @@ def test_cycles_made_on_another_thread_are_freed_on_this_one(qtbot: QtBot) -> No
         assert set(freed_on) == {threading.get_ident()}
     finally:
         collector.close()
-    assert gc.isenabled()
+        given_back = gc.isenabled()
+        gc.disable()  # as it is for all tests here
+    assert given_back
