@@ -32,7 +32,7 @@ def release() -> int:
         print(sentence)  # noqa: T201
     if pid is not None and sentences:
         print(f"The engine (process {pid}) goes on; it may hold the job back again for the next prompt.")  # noqa: T201
-    return 0
+    return 1 if held() else 0
 
 
 def forget() -> int:

@@ -12,7 +12,7 @@ from engine.config.store import Loaded
 from engine.errors import SettingsError
 from engine.options import HELP, take_settings
 
-_FAILED, _WRONG_USE = 1, 2
+_WRONG_USE = 2
 _Command = Callable[[argparse.Namespace, Loaded], int]
 _WITH_OWN_OPTIONS = {
     "mock-server": "run a stand-in for llama-server",

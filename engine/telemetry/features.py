@@ -39,6 +39,7 @@ class Features:
         self._habits = habits
         self._room = Room()
         self._window: Window | None = None
+        self.standing: Standing = NOTHING  # of the window in front, as of the last values()
         self._window_at = -math.inf
         self._last_key = self._paste = self._enter = -math.inf
         self._voice = self._voice_from = self._reply = -math.inf
@@ -96,10 +97,6 @@ class Features:
         """Tell whether so long nothing was heard that no prompt can be near."""
         return now - max(self._last_key, self._voice, self._paste) > FOREGONE
 
-    def standing(self, now: float) -> Standing:
-        """Return what is known of the window in front."""
-        return self._habits.standing(self._window, now) if self._window is not None else NOTHING
-
     def values(self, now: float) -> list[float]:
         """Return the numbers, in the order of NAMES; without a known window the first len(PLAIN) of them."""
         age = now - self._last_key
@@ -127,8 +124,9 @@ class Features:
             share, voice, talk, share * minute, talk * minute, pace, pace * typing,
         ]  # fmt: skip
         if self._window is None:
+            self.standing = NOTHING
             return plain
-        place = self.standing(now)
+        self.standing = place = self._habits.standing(self._window, now)
         w, e, r, x = place.share, place.of_enters, place.recent, place.exact
         fresh = math.exp(-min(now - self._window_at, 60.0) / 10)
         unknown = 0.0 if place.known else 1.0

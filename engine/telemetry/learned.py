@@ -48,7 +48,7 @@ class LearnedEvidence:
             self._target, self.known_window = 0.0, False
             return Heard(touched, evident=False)
         score = self._score(now)
-        self.known_window = self._features.standing(now).share >= PROBABLE
+        self.known_window = self._features.standing.share >= PROBABLE
         return Heard(touched, evident=touched and score >= EVIDENT)
 
     def prompted(self, now: float) -> None:

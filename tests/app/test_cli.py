@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from helpers.engine_process import user_folders
 
-from app import cli
+from app import by_hand, cli
 from diagnostics.mock_server import StandIn
 from engine.config.store import load
 from engine.config.table import markdown
@@ -194,3 +194,14 @@ def test_serve_without_a_server_is_wrong_use(tmp_path: Path) -> None:
     assert run(tmp_path, "serve").returncode == 2
     answer = run(tmp_path, "serve", "--", "no-such-llama-server")
     assert (answer.returncode, answer.stderr) == (2, "zat-scs: serve: there is no program no-such-llama-server\n")
+
+
+def test_release_fails_as_long_as_something_stays_held(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A client that does not answer keeps its entry: exit 1, so that a script can try again."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(by_hand, "recover", lambda path: (f"{path.name}: nobody answers",))
+    monkeypatch.setattr(by_hand, "held", lambda: True)
+    assert by_hand.release() == 1
+    assert "nobody answers" in capsys.readouterr().out
