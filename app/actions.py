@@ -41,6 +41,7 @@ class Actions(QObject):
         self.settings = self._add(self.tr("&Settings…"))
         self.autostart = self._add(self.tr("Start on &login"), checkable=True)
         self.forget = self._add(self.tr("&Forget saved contexts"))
+        self.forget_habits = self._add(self.tr("Forget what was &learned…"))
         self.logs = self._add(self.tr("Open l&og folder"))
         self.about = self._add(self.tr("About &ZAT-SCS"))
         self.quit = self._add(self.tr("&Quit"))
@@ -53,7 +54,7 @@ class Actions(QObject):
         self._pause_menus: list[QMenu] = []
         self.menu_groups: list[tuple[str, list[QAction]]] = [
             (self.tr("&Engine"), [self.setup, self.prepare, self.give_back, *self.pauses, self.resume, self.quit]),
-            (self.tr("&Tools"), [self.benchmark, self.stress, self.forget, self.logs]),
+            (self.tr("&Tools"), [self.benchmark, self.stress, self.forget, self.forget_habits, self.logs]),
             (self.tr("S&ettings"), [self.settings, self.microphone, self.autostart]),
             (self.tr("&Help"), [self.about]),
         ]
@@ -68,7 +69,7 @@ class Actions(QObject):
         self._pause_menus.append(pause)
         menu.addActions((self.resume, self.microphone))
         menu.addSeparator()
-        menu.addActions((self.benchmark, self.stress, self.forget))
+        menu.addActions((self.benchmark, self.stress, self.forget, self.forget_habits))
         menu.addSeparator()
         menu.addActions((self.settings, self.autostart, self.logs, self.about))
         menu.addSeparator()

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from PySide6.QtCore import QByteArray, QSettings
 
+from engine import itself
+
 _RUN = r"HKEY_CURRENT_USER\Software\Microsoft\Windows\CurrentVersion\Run"
 _APPROVED = r"HKEY_CURRENT_USER\Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run"
 _NAME = "ZAT-SCS"
@@ -35,7 +37,7 @@ class Autostart(Protocol):
 
 def of_this_system() -> Autostart:
     """Return the way of the system that this runs on."""
-    command = [*program(), "--autostart"]
+    command = itself.told("--autostart", silent=True)
     if sys.platform == "win32":
         native = QSettings.Format.NativeFormat
         return RunKey(QSettings(_RUN, native), QSettings(_APPROVED, native), command)
@@ -44,18 +46,6 @@ def of_this_system() -> Autostart:
     folder = os.environ.get("XDG_CONFIG_HOME", "")
     base = Path(folder) if os.path.isabs(folder) else Path.home() / ".config"  # noqa: PTH117 - of a text, maybe empty
     return DesktopEntry(base / "autostart" / "zat-scs.desktop", command)
-
-
-def program() -> list[str]:
-    """Return the command that starts this program: the frozen one, the installed script, or the interpreter."""
-    here = Path(sys.executable)
-    if getattr(sys, "frozen", False):
-        return [str(here)]
-    script = here.with_name("zat-scs")
-    if sys.platform != "win32" and os.access(script, os.X_OK):
-        return [str(script)]
-    without_console = here.with_name("pythonw.exe")
-    return [str(without_console if without_console.exists() else here), "-m", "app"]
 
 
 @dataclass

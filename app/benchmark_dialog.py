@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -22,9 +21,9 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.bars import Bars
+from engine import itself
 from engine.config.settings import Settings
 
-COMMAND: Final = ("-m", "diagnostics.benchmark", "--json")
 _PATIENCE: Final = 3000  # ms that a cancelled benchmark has to tidy up
 _PROGRESS: Final = re.compile(r"progress (\d+) (\d+)")
 
@@ -37,7 +36,7 @@ class BenchmarkDialog(QDialog):
         self._settings = settings
         self.setWindowTitle(self.tr("Benchmark"))
         self.resize(620, 520)
-        self.command: tuple[str, ...] = (sys.executable, *COMMAND)
+        self.command = tuple(itself.told("benchmark", "--json"))
         self._figures: Mapping[str, Any] | None = None
         self._errors = ""
         self._cancelled = False

@@ -1,6 +1,7 @@
-"""What people do by hand: give the background job back, and delete saved contexts."""
+"""What people do by hand: give the background job back, delete saved contexts, forget what was learned."""
 
 import sys
+import threading
 
 from engine import daemon
 from engine.client.contexts import Contexts
@@ -9,6 +10,8 @@ from engine.config.store import state_folder
 from engine.errors import LedgerError
 from engine.orchestration.ledger import Ledger, recover
 from engine.parts import RealParts
+
+_LOOK = 0.05  # s between two looks whether a file is gone
 
 
 def held() -> bool:
@@ -33,6 +36,28 @@ def release() -> int:
     if pid is not None and sentences:
         print(f"The engine (process {pid}) goes on; it may hold the job back again for the next prompt.")  # noqa: T201
     return 1 if held() else 0
+
+
+def forget_habits() -> int:
+    """Delete what was learned of the user, where no engine runs; 1 if it cannot be deleted."""
+    path = RealParts.of_user(SystemClock()).learned
+    there = path.exists()
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        print(f"zat-scs: {path}: cannot be deleted: {error.strerror}", file=sys.stderr)  # noqa: T201 - a command's answer
+        return 1
+    print("Forgotten. The next engine learns anew." if there else "Nothing was learned yet.")  # noqa: T201
+    return 0
+
+
+def habits_gone(within: float) -> bool:
+    """Wait for a running engine to delete what it learned, so many seconds at most; tell whether it did."""
+    clock = SystemClock()
+    path, deadline = RealParts.of_user(clock).learned, clock.now() + within
+    while path.exists() and clock.now() < deadline:
+        threading.Event().wait(_LOOK)
+    return not path.exists()
 
 
 def forget() -> int:

@@ -4,10 +4,12 @@ import argparse
 import importlib.metadata
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from engine import itself
 from engine.config.store import Loaded
 from engine.errors import SettingsError
 from engine.options import HELP, take_settings
@@ -23,6 +25,7 @@ _WITH_OWN_OPTIONS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 done, 1 failed, 2 wrong use or settings."""
+    itself.give_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         loaded, words = take_settings(words)
@@ -44,9 +47,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(words)
     try:
         command: _Command = options.command
-        return command(options, loaded)
+        code = command(options, loaded)
+        sys.stdout.flush()
     except KeyboardInterrupt:
-        return 130
+        code = 130
+    except BrokenPipeError:  # whoever read it has seen enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter complains at its end
+        code = 1
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     settings = add("settings", "list all settings and where their values come from", _settings)
     settings.add_argument("--markdown", action="store_true", help="the table of the README")
     _add_control(add)
-    add("forget", "delete all saved contexts", _forget)
+    forget = add("forget", "delete all saved contexts, or what was learned of your habits", _forget)
+    forget.add_argument("--habits", action="store_true", help="what was learned of your habits, not the contexts")
     serve = add("serve", "start a llama-server with unified memory and the flags that are needed here", _serve)
     serve.add_argument("words", nargs="*", metavar="-- llama-server ARGS", help="the server's command line, after --")
     return parser
@@ -103,6 +112,10 @@ def _add_control(add: Callable[[str, str, _Command], argparse.ArgumentParser]) -
         )
     add("resume", "end a pause", _resume)
     add("release", "give the background job back now; by hand where no engine runs", _release)
+    add("quit", "end tray and engine; everything is given back first", _quit)
+    stats = add("stats", "say what helping has saved and cost, day by day", _stats)
+    stats.add_argument("--json", action="store_true", help="as JSON")
+    stats.add_argument("--days", type=_days, default=7, metavar="N", help="so many days, today being the last (7)")
     status = add("status", "say what the running engine is doing", _status)
     status.add_argument("--json", action="store_true", help="its snapshot as JSON")
 
@@ -118,6 +131,13 @@ def _within_a_day(text: str) -> float:
     value = _seconds(text)
     if value > 86400:
         raise argparse.ArgumentTypeError(f"{text} is more than a day (86400 s)")
+    return value
+
+
+def _days(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 400:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of days from 1 to 400")
     return value
 
 
@@ -199,6 +219,13 @@ def _release(options: argparse.Namespace, loaded: Loaded) -> int:
     return control_commands.release()
 
 
+def _quit(options: argparse.Namespace, loaded: Loaded) -> int:
+    del options, loaded
+    from app import ending  # noqa: PLC0415
+
+    return ending.quit_all()
+
+
 def _status(options: argparse.Namespace, loaded: Loaded) -> int:
     del loaded
     from app import control_commands  # noqa: PLC0415
@@ -206,11 +233,18 @@ def _status(options: argparse.Namespace, loaded: Loaded) -> int:
     return control_commands.status(as_json=options.json)
 
 
-def _forget(options: argparse.Namespace, loaded: Loaded) -> int:
-    del options, loaded
-    from app import by_hand  # noqa: PLC0415
+def _stats(options: argparse.Namespace, loaded: Loaded) -> int:
+    del loaded
+    from app import control_commands  # noqa: PLC0415
 
-    return by_hand.forget()
+    return control_commands.stats(options.days, as_json=options.json)
+
+
+def _forget(options: argparse.Namespace, loaded: Loaded) -> int:
+    del loaded
+    from app import by_hand, control_commands  # noqa: PLC0415
+
+    return control_commands.forget_habits() if options.habits else by_hand.forget()
 
 
 def _serve(options: argparse.Namespace, loaded: Loaded) -> int:

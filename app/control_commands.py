@@ -1,9 +1,11 @@
-"""Commands to the running engine: prepare, release, pause, resume, status."""
+"""Commands to the running engine: prepare, release, pause, resume, status, stats, forget what was learned."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
 
+from app import stats as words
 from app import texts
 from engine.channel import ControlError, NotRunning, control_path
 from engine.clock import SystemClock
@@ -71,6 +73,22 @@ def resume() -> int:
     return _change("resume", None, lambda seen: not seen.paused)
 
 
+def forget_habits() -> int:
+    """Let what was learned of the user be forgotten: by the engine, which would write it again; else by hand."""
+    from app import by_hand  # noqa: PLC0415 - see _given_back
+
+    try:
+        with ControlClient(control_path()) as client:
+            client.request("forget")
+    except NotRunning:
+        return by_hand.forget_habits()
+    except ControlError as error:
+        return _fail(str(error))
+    if not by_hand.habits_gone(_EFFECT_WITHIN):
+        return _fail("the engine has not done it yet; its log may say why")
+    return _say("Forgotten. The engine learns anew from the next prompt on.")
+
+
 def status(*, as_json: bool) -> int:
     """Say what the engine is doing."""
     try:
@@ -80,6 +98,22 @@ def status(*, as_json: bool) -> int:
     if as_json:
         return _say(json.dumps(answer["snapshot"]))
     return _say("\n".join((texts.sentence(snapshot), *_lines(snapshot), f"{answer['kind']}: process {answer['pid']}")))
+
+
+def stats(count: int, *, as_json: bool) -> int:
+    """Say what the last `count` days have brought and cost; a running engine knows more of today than its file."""
+    from engine.days import last_days, load  # noqa: PLC0415 - see _given_back
+    from engine.parts import RealParts  # noqa: PLC0415
+
+    clock = SystemClock()
+    known = {day.date: day for day in load(RealParts.of_user(clock).days).days}
+    with contextlib.suppress(ControlError):
+        today = _look()[0].today
+        known |= {today.date: today} if today else {}
+    days = last_days(known.values(), count, clock.wall())
+    if as_json:
+        return _say(json.dumps(words.as_dict(days)))
+    return _say(f"{words.table(days)}\n\n{words.headline(days)}\n{words.footnote(days)}".rstrip())
 
 
 def _given_back(seen: Snapshot) -> bool:
@@ -127,6 +161,8 @@ def _understood(line: Answer) -> Snapshot:
 
 def _lines(snapshot: Snapshot) -> Iterator[str]:
     yield f"P {snapshot.probability:.2f}, threshold {snapshot.threshold:.2f}"
+    if snapshot.because:
+        yield texts.because(snapshot)
     yield texts.job(snapshot)
     yield "server: " + _with_detail(snapshot.server.value, snapshot.server_detail)
     tokens = f" ({snapshot.context_tokens} tokens)" if snapshot.context_tokens else ""

@@ -57,19 +57,23 @@ class Dialogs(QObject):
 
     def forget(self, confirmed: Callable[[], None]) -> None:
         """Ask whether saved contexts are to be deleted."""
+        self._ask(
+            "forget",
+            self.tr("Delete all saved contexts?"),
+            self.tr("After its next restart or sleep, the server reads conversations anew."),
+            self.tr("&Delete"),
+            confirmed,
+        )
 
-        def make() -> QDialog:
-            box = QMessageBox()
-            theme.follow(box)
-            box.setIcon(QMessageBox.Icon.Question)
-            box.setText(self.tr("Delete all saved contexts?"))
-            box.setInformativeText(self.tr("After its next restart or sleep, the server reads conversations anew."))
-            delete = box.addButton(self.tr("&Delete"), QMessageBox.ButtonRole.AcceptRole)
-            box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
-            delete.clicked.connect(confirmed)
-            return box
-
-        self._show("forget", make)
+    def forget_habits(self, confirmed: Callable[[], None]) -> None:
+        """Ask whether what was learned is to be forgotten."""
+        self._ask(
+            "forget habits",
+            self.tr("Forget what was learned of your habits?"),
+            self.tr("That is where prompts come from and what precedes them. It takes some days to be learned anew."),
+            self.tr("&Forget"),
+            confirmed,
+        )
 
     def about(self, key_state: str) -> None:
         """Say what this is, which version, and how to prepare by a key."""
@@ -90,6 +94,19 @@ class Dialogs(QObject):
         """Close all of them."""
         for dialog in self._open.values():
             dialog.close()
+
+    def _ask(self, name: str, question: str, consequence: str, yes: str, confirmed: Callable[[], None]) -> None:
+        def make() -> QDialog:
+            box = QMessageBox()
+            theme.follow(box)
+            box.setIcon(QMessageBox.Icon.Question)
+            box.setText(question)
+            box.setInformativeText(consequence)
+            box.addButton(yes, QMessageBox.ButtonRole.AcceptRole).clicked.connect(confirmed)
+            box.setDefaultButton(box.addButton(QMessageBox.StandardButton.Cancel))
+            return box
+
+        self._show(name, make)
 
     def _show(self, name: str, make: Callable[[], QDialog]) -> None:
         dialog = self._open.get(name)

@@ -129,9 +129,19 @@ class History:
         if not self.last:
             return [], []
         now, width = self.last.at, span / POINTS
-        recent = itertools.dropwhile(lambda point: point[0] < now - span, self._points)
-        highest = [max(group, key=_height) for _, group in itertools.groupby(recent, lambda p: p[0] // width)]
-        return [at - now for at, _ in highest], [height for _, height in highest]
+        times: list[float] = []
+        heights: list[float] = []
+        pixel = math.nan
+        for at, height in reversed(self._points):
+            if at < now - span:
+                break
+            if at // width != pixel:
+                pixel = at // width
+                times.append(at - now)
+                heights.append(height)
+            elif height >= heights[-1]:
+                times[-1], heights[-1] = at - now, height
+        return times[::-1], heights[::-1]
 
     def bands(self, span: float) -> list[Band]:
         """Return the states of the last `span` seconds, oldest first."""
@@ -154,10 +164,6 @@ def _is_prompt(move: Moved) -> bool:
 
 def _counts(snapshot: Snapshot) -> Counts:
     return Counts(snapshot.hits, snapshot.false_positives, snapshot.false_negatives)
-
-
-def _height(point: tuple[float, float]) -> float:
-    return point[1]
 
 
 def _less(one: Counts, other: Counts) -> bool:

@@ -1,18 +1,17 @@
 """The icons: drawn for this program, one shape for each state, so that nobody needs to tell colours apart."""
 
-import sys
 from functools import cache
-from pathlib import Path
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QIcon, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
+from engine import itself
 from engine.events import Snapshot
 
 SIZES = (16, 22, 24, 32, 48, 64)
 APP, PAUSED, SET_UP = "zat-scs", "paused", "not-set-up"
-FOLDER = Path(getattr(sys, "_MEIPASS", Path(__file__).parents[1]), "resources", "icons")
+FOLDER = itself.RESOURCES / "icons"
 
 
 def mark(snapshot: Snapshot | None, *, answered: bool) -> str:

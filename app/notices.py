@@ -4,6 +4,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.config.store import Loaded
 from engine.events import ServerState, Snapshot, State
+from engine.telemetry.supervisor import STARTING
 
 QUIET = 600.0  # s without the cause before it is news again
 _WORKING = (State.SPECULATIVE_PREPARED, State.ACTIVE_INFERENCE)
@@ -44,7 +45,7 @@ class Notices(QObject):
         if not snapshot.paused:
             for name in _SENSORS:
                 state = snapshot.sensors.get(name, "off")
-                if state.startswith("unavailable"):
+                if state.startswith("unavailable") and state != STARTING:
                     titles = {
                         "keyboard": self.tr("The keyboard cannot be sensed"),
                         "microphone": self.tr("The microphone cannot be sensed"),

@@ -6,7 +6,7 @@ from typing import Final
 import pyqtgraph as pg
 from PySide6.QtCore import QCoreApplication, QEvent, QPointF, QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHideEvent, QPainter, QPen, QShowEvent
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QGraphicsItem, QWidget
 
 from app import theme
 from app.history import Band, History, Kind
@@ -16,7 +16,8 @@ TOP: Final = 1.16  # the marks have a lane of their own above P = 1
 _LANE: Final = 1.08
 _TINT: Final = 38  # of 255: the state's colour behind the curve
 _STRIP: Final = 3.0  # px: the state's colour in full, on the ground line
-_REDRAWS: Final = 300  # for the whole span, so that each moves the picture by two or three pixels
+_REDRAWS: Final = 200  # for the whole span, so that each moves the picture by four or five pixels
+_LEVEL: Final = 0.002  # of P: less is no pixel
 SYMBOLS: Final = {Kind.PROMPT: "o", Kind.FALSE_POSITIVE: "t", Kind.FALSE_NEGATIVE: "d"}
 
 
@@ -39,18 +40,21 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._history = history
         self._span = 60.0
         self._timer = QTimer(self)
-        self._timer.timeout.connect(self.redraw)
+        self._timer.timeout.connect(self.follow)
         self.setMinimumHeight(180)
         self.setFrameShape(self.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # there is nothing to do in it
         self.setAccessibleName(self.tr("Probability of a prompt over time"))
         self._prepare()
         self._bands = _Bands()
-        self._curve = pg.PlotCurveItem(antialias=True, fillLevel=0.0, skipFiniteCheck=True)
+        # Antialiasing costs the most by far: the area lies under the line, and the line needs no joins.
+        self._area = pg.PlotCurveItem(fillLevel=0.0, pen=None, skipFiniteCheck=True)
+        self._curve = pg.PlotCurveItem(antialias=True, skipFiniteCheck=True)
+        self._curve.setSegmentedLineMode("on")
         self._threshold = pg.InfiniteLine(angle=0, label="", labelOpts={"position": 0.0, "anchors": [(0, 1), (0, 1)]})
-        self._newest = pg.ScatterPlotItem(size=9, pen=None)
-        self._marks = pg.ScatterPlotItem(size=11, pen=None)
-        for item in (self._bands, self._curve, self._threshold, self._newest, self._marks):
+        self._marks = pg.ScatterPlotItem(pen=None)  # and the newest value
+        self._drawn: object = None  # what a picture shows in which nothing moves; None: something moves
+        for item in (self._bands, self._area, self._curve, self._threshold, self._marks):
             self.addItem(item)
         self._recolour()
         self.set_span(self._span)
@@ -66,6 +70,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         for side in ("left", "bottom"):
             axis = plot.getAxis(side)
             axis.setStyle(tickLength=0, tickTextOffset=8)
+            axis.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)  # text and grid stay as they are
         plot.getAxis("left").setTicks([[(0.0, "0"), (0.25, ""), (0.5, "0.5"), (0.75, ""), (1.0, "1")]])
         plot.getAxis("left").setWidth(34)
         plot.getAxis("bottom").setHeight(28)
@@ -85,6 +90,22 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         ticks = [(-at, f"{at // size} {unit}") for at in range(step, int(self._span), step)]
         return [*ticks, (0.0, self.tr("now"))]
 
+    def follow(self) -> None:
+        """Draw the history anew, unless the picture would be the same."""
+        still = self._still()
+        if still is None or still != self._drawn:
+            self.redraw()
+        self._drawn = still
+
+    def _still(self) -> object:
+        """Return what the picture shows if nothing in it moves: a level line in one state. None: something moves."""
+        last, bands = self._history.last, self._history.bands(self._span)
+        if last is None or len(bands) != 1 or bands[0].start > -self._span or self._history.marks(self._span):
+            return None
+        _, heights = self._history.curve(self._span)
+        level = max(heights) - min(heights) < _LEVEL
+        return (round(heights[-1] / _LEVEL), last.threshold, last.state) if level else None
+
     def redraw(self) -> None:
         """Draw the history as it is now."""
         last = self._history.last
@@ -92,20 +113,25 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         if last is None:
             return
         times, heights = self._history.curve(self._span)
-        self._curve.setData(times, heights)
-        self._newest.setData(times[-1:], heights[-1:])
+        for item in (self._area, self._curve):
+            item.setData(times, heights)
         self._bands.show_bands(self._history.bands(self._span))
         self._threshold.setValue(last.threshold)
         self._threshold.label.setFormat(self.tr("threshold {value:.2f}"))
-        marks = self._history.marks(self._span)
-        self._marks.setData(
-            [mark.at for mark in marks],
-            [_LANE] * len(marks),
-            symbol=[SYMBOLS[mark.kind] for mark in marks],
-            brush=[pg.mkBrush(self._colour_of(mark.kind)) for mark in marks],
-        )
+        self._show_marks(times[-1], heights[-1])
         sentence = self.tr("P is {now:.2f}, the threshold {threshold:.2f}")
         self.setAccessibleDescription(sentence.format(now=last.probability, threshold=last.threshold))
+
+    def _show_marks(self, at: float, height: float) -> None:
+        """Show a dot on the newest value, and what happened."""
+        marks = self._history.marks(self._span)
+        self._marks.setData(
+            [at, *(mark.at for mark in marks)],
+            [height] + [_LANE] * len(marks),
+            size=[9] + [11] * len(marks),
+            symbol=["o", *(SYMBOLS[mark.kind] for mark in marks)],
+            brush=[pg.mkBrush(self._colour_of(kind)) for kind in (Kind.PROMPT, *(mark.kind for mark in marks))],
+        )
 
     def _colour_of(self, kind: Kind) -> str:
         colours = theme.of(self)
@@ -125,9 +151,10 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
             axis.setTextPen(pg.mkPen(colours.muted))
         area = QColor(colours.accent)
         area.setAlpha(34)
-        self._curve.setPen(pg.mkPen(colours.accent, width=2))
-        self._curve.setBrush(pg.mkBrush(area))
-        self._newest.setBrush(pg.mkBrush(colours.accent))
+        pen = pg.mkPen(colours.accent, width=2)
+        pen.setCapStyle(Qt.PenCapStyle.FlatCap)  # the pieces of the line would show, painted twice where they overlap
+        self._curve.setPen(pen)
+        self._area.setBrush(pg.mkBrush(area))
         self._threshold.setPen(pg.mkPen(colours.threshold, width=2, style=Qt.PenStyle.DashLine))
         self._threshold.label.setColor(colours.threshold)
         self._bands.put_on(colours, self.font())

@@ -12,12 +12,12 @@ from app import icons
 from app.actions import PAUSES, Actions
 from app.autostart import Autostart
 from app.dialogs import Dialogs, key_in_words
+from app.forgetting import Forgetting
 from app.host import Host
 from app.hotkey import HotKey
 from app.notices import Notices
 from app.preferences import Preferences
 from app.tray import PATIENCE, Tray
-from engine.clock import SystemClock
 from engine.config import store
 from engine.config.store import Loaded
 from engine.errors import ZatError
@@ -60,6 +60,7 @@ class Shell(QObject):
         self.tray = Tray(self.actions, self, patience=patience)
         self.notices = Notices(self)
         self.dialogs = Dialogs(self)
+        self._forgetting = Forgetting(self.dialogs, self._post, self._tell, self)
         self.hotkey = HotKey(self)
         self._connect()
 
@@ -123,7 +124,8 @@ class Shell(QObject):
             (actions.stress, self.dialogs.stress),
             (actions.settings, self._edit_settings),
             (actions.autostart, self._switch_autostart),
-            (actions.forget, self._forget),
+            (actions.forget, self._forgetting.contexts),
+            (actions.forget_habits, self._forgetting.habits),
             (actions.logs, self._logs),
             (actions.about, self._about),
             (actions.quit, self.quit),
@@ -213,20 +215,6 @@ class Shell(QObject):
 
     def _benchmark(self) -> None:
         self.dialogs.benchmark(self.preferences.loaded.settings)
-
-    def _forget(self) -> None:
-        self.dialogs.forget(self._forget_now)
-
-    def _forget_now(self) -> None:
-        from engine.client.contexts import Contexts  # noqa: PLC0415 - the engine is there by now, at the start not
-        from engine.parts import RealParts  # noqa: PLC0415
-
-        count, left = Contexts(RealParts.of_user(SystemClock()).contexts).forget()
-        text = self.tr("Deleted: {count}.").format(count=count)
-        if left:
-            paths = ", ".join(map(str, left))
-            text += " " + self.tr("Not deleted, do it where the server runs: {paths}").format(paths=paths)
-        self._tell(self.tr("Saved contexts"), text)
 
     def _about(self) -> None:
         self.dialogs.about(self.hotkey.state)

@@ -5,7 +5,7 @@ from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app import theme
-from app.autostart import program
+from engine import itself
 
 _GIVE_BACK = 10_000  # ms for it to end politely
 
@@ -32,7 +32,7 @@ class StressDialog(QDialog):
         self._process.readyRead.connect(self._read)
         self._process.finished.connect(self._finished)
         self._process.errorOccurred.connect(self._broke)
-        words = [*program(), "stress"]
+        words = itself.told("stress")
         self._process.start(words[0], words[1:])
 
     def done(self, result: int) -> None:

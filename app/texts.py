@@ -62,6 +62,11 @@ def _consequence(snapshot: Snapshot) -> str:
     return tr("the background job is not held back") if wanted else tr("the background job has the card")
 
 
+def because(snapshot: Snapshot) -> str:
+    """Say what a preparation rests on; nothing while nothing is prepared."""
+    return tr("Prepared because: {because}").format(because=snapshot.because) if snapshot.because else ""
+
+
 def job(snapshot: Snapshot) -> str:
     """Say what holds the background job, and why it is so."""
     share = snapshot.background_share
@@ -75,7 +80,7 @@ def job(snapshot: Snapshot) -> str:
 
 
 def tooltip(snapshot: Snapshot) -> str:
-    """Say state, P and threshold or why nothing is guessed, and what holds the job, in three short lines."""
+    """Say state, P and threshold or why nothing is guessed, what holds the job, and why it is prepared, if it is."""
     figures = tr("P {probability:.2f}, threshold {threshold:.2f}")
     quiet = tr("not guessing: {reason}")
     lines = (
@@ -84,8 +89,9 @@ def tooltip(snapshot: Snapshot) -> str:
         if snapshot.not_guessing and not snapshot.paused
         else figures.format(probability=snapshot.probability, threshold=snapshot.threshold),
         job(snapshot),
+        because(snapshot),
     )
-    return "\n".join(lines)
+    return "\n".join(line for line in lines if line)
 
 
 def duration(seconds: float) -> str:

@@ -6,11 +6,11 @@ from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication, QLabel, QWidget
 
-from app import icons
 from app.sheet import SHEET
+from engine import itself
 from engine.events import State
 
-_CONTROLS = (icons.FOLDER.parent / "controls").as_posix()  # arrows and ticks
+_CONTROLS = (itself.RESOURCES / "controls").as_posix()  # arrows and ticks
 _PROPERTY = "zat-theme"
 
 

@@ -1,4 +1,4 @@
-"""The status window: state, live plot, evidence, job, server and counts; a second page helps to set things up."""
+"""The status window: state, live plot, evidence, job, server and counts; pages for the benefit and for the set-up."""
 
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
+from app.benefit_page import BenefitPage
 from app.history import History
 from app.meters import EvidencePanel, Heading, JobPanel, ServerPanel, TodayPanel
 from app.setup_page import SetupPage
@@ -60,6 +61,8 @@ class StatusWindow(QMainWindow):
         self._tabs.setAccessibleName(self.tr("Pages"))
         self._tabs.tabBar().setAccessibleName(self.tr("Pages"))
         self._tabs.addTab(self._status_page(), self.tr("&Status"))
+        self.benefit = BenefitPage()
+        self._tabs.addTab(self.benefit, self.tr("&Benefit"))
         self._banner = theme.label("", "banner")
         self._banner.hide()
         self._arrange()
@@ -140,6 +143,7 @@ class StatusWindow(QMainWindow):
         """Remember a snapshot, and show it where somebody sees it."""
         self._snapshot = snapshot
         self.history.add(snapshot)
+        self.benefit.draw(snapshot)
         if self.setup:
             self.setup.draw(snapshot)
         if self.isVisible() and not self.isMinimized():
@@ -161,6 +165,10 @@ class StatusWindow(QMainWindow):
         """Say something above everything else, such as why there is no tray; nothing: take it away."""
         self._banner.setText(text)
         self._banner.setVisible(bool(text))
+
+    def show_benefit(self) -> None:
+        """Turn to the page that says what helping has brought."""
+        self._tabs.setCurrentWidget(self.benefit)
 
     def show_setup(self) -> None:
         """Turn to the set-up page."""

@@ -18,15 +18,16 @@ from diagnostics import bench_engine, bench_jobs, ttft
 from diagnostics.bench_engine import Unmet, Watched
 from diagnostics.bench_figures import percentile
 from diagnostics.bench_jobs import Jobs
-from diagnostics.bench_runs import Bench, Words, server_seen
+from diagnostics.bench_runs import ANY_KEY, Bench, Words, server_seen
 from diagnostics.bench_stage import StageIn
 from diagnostics.bench_table import Figures
 from engine.clock import Clock, SystemClock
 from engine.config.settings import Settings
+from engine.config.spec import Value
 from engine.errors import ServerError
 
-BLOCK = 10  # short prompts before the other side has its turn
-BLOCKS = 2  # of each side a run: a p99 needs many prompts
+BLOCK = 25  # short prompts before the other side has its turn
+BLOCKS = 4  # of each side: a p99 needs many prompts
 JITTER = 0.05  # s after the threshold within which a prompt is sent into a restore
 _WRITING = 30.0  # s to wait for a save to begin
 _OTHER = "Something else altogether, which no saved conversation begins with. "
@@ -77,14 +78,14 @@ class Grounds:
 
 def steps(grounds: Grounds, runs: int) -> int:
     """Return how often measure() calls `step`."""
-    return runs * (2 * BLOCK * BLOCKS + (4 if grounds.sleeping is None else 6))
+    return 2 * BLOCK * BLOCKS + runs * (4 if grounds.sleeping is None else 6)
 
 
 def measure(grounds: Grounds, tokens: int, runs: int, step: Step) -> dict[str, Figures]:
     """Measure wrong guesses, and prompts in the midst of a restore, a save and a wake. Raises Unmet."""
     found = {}
     with _bench(grounds.restarting, tokens) as (bench, jobs):
-        found["engine present, guessing wrong"] = _wrong(bench, jobs, runs, step)
+        found["engine present, guessing wrong"] = _wrong(bench, jobs, step)
         found["prompt during a restore"] = _during_preparation(bench, jobs, runs, step)
         found["prompt during a save"] = _during_save(bench, jobs, runs, step)
     if grounds.sleeping is not None:
@@ -105,15 +106,15 @@ def _bench(staged: StageIn, tokens: int) -> Iterator[tuple[Bench, Jobs]]:
             yield bench, jobs
 
 
-def _wrong(bench: Bench, jobs: Jobs, runs: int, step: Step) -> _Row:
+def _wrong(bench: Bench, jobs: Jobs, step: Step) -> _Row:
     """Ask about something else, each time after the engine has prepared; and the same without an engine."""
     row, number = _Row(step), 0
-    for _ in range(runs * BLOCKS):
+    for _ in range(BLOCKS):
         bench.lose()
         for _ in range(BLOCK):
             number += 1
             row.take(row.alone, functools.partial(_about_something_else, bench, number))
-        with _engine(bench, jobs) as engine:
+        with _engine(bench, jobs, **ANY_KEY) as engine:  # guesses soon, so that it guesses often
             bench.lose_seen(engine, jobs)
             for _ in range(BLOCK):
                 number += 1
@@ -127,7 +128,7 @@ def _after_a_guess(bench: Bench, engine: Watched, number: int) -> ttft.Answer:
 
 
 def _about_something_else(bench: Bench, number: int) -> ttft.Answer:
-    return ttft.ask(bench.stage.target, f"{number:06d} {_OTHER}", bench.clock)
+    return ttft.ask(bench.stage.target, f"{number:06d} {_OTHER}", bench.clock, n_predict=1)
 
 
 def _during_preparation(bench: Bench, jobs: Jobs, runs: int, step: Step) -> _Row:
@@ -161,8 +162,8 @@ def _during_save(bench: Bench, jobs: Jobs, runs: int, step: Step) -> _Row:
 
 
 @contextlib.contextmanager
-def _engine(bench: Bench, jobs: Jobs) -> Iterator[Watched]:
-    with bench_engine.running(bench.settings(jobs), bench.folder, bench.clock) as engine:
+def _engine(bench: Bench, jobs: Jobs, **more: Value) -> Iterator[Watched]:
+    with bench_engine.running(bench.settings(jobs, **more), bench.folder, bench.clock) as engine:
         yield engine
 
 

@@ -2,18 +2,14 @@
 
 import contextlib
 import secrets
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from diagnostics.busy import start
 from engine import processes
 from engine.processes import ProcessId
-
-# Whoever is killed cannot end its children: so these look after their parent themselves.
-_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(100_000))"
 
 
 @dataclass(frozen=True)
@@ -47,25 +43,10 @@ def busy(folder: Path, count: int) -> Iterator[Jobs]:
     children: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(count):
-            children.append(subprocess.Popen([_program(folder, name), "-S", "-E", "-c", _BUSY], stderr=_NULL))  # noqa: S603, PERF401 - our own interpreter; one that was started is ended even if the next one fails
+            children.append(start(folder, name))  # noqa: PERF401 - what was started is ended, even if the next one fails
         seen = [processes.look(child.pid) for child in children]
         yield Jobs(name, tuple(look.process for look in seen if look))
     finally:
         for child in children:
             child.kill()
             child.wait()
-
-
-_NULL = subprocess.DEVNULL  # Ctrl+C reaches them too, and they have nothing to say about it
-
-
-def _program(folder: Path, name: str) -> Path:
-    """Return the interpreter by that name: a link, or a copy where links are not allowed."""
-    program = folder / (f"{name}.exe" if sys.platform == "win32" else name)
-    if not program.exists():
-        interpreter = Path(sys.executable).resolve()
-        try:
-            program.symlink_to(interpreter)
-        except OSError:
-            shutil.copy2(interpreter, program)
-    return program

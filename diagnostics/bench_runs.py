@@ -27,7 +27,7 @@ TAIL = 128  # new tokens; with less than 64 some builds are slower per token
 PROBE = 400  # characters by which the length of a token is measured
 SAVE_TIMEOUT = 60.0  # s from the end of a prompt until the engine has saved its context
 _SENTENCE = "What was said before goes on here, sentence by sentence, as conversations do. "
-_ANY_KEY: dict[str, Value] = {"INITIAL_THRESHOLD": 0.01, "MIN_THRESHOLD": 0.01}  # the second key is enough
+ANY_KEY: dict[str, Value] = {"INITIAL_THRESHOLD": 0.01, "MIN_THRESHOLD": 0.01}  # the second key is enough
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Bench:
 
     def any_key(self, number: int, jobs: Jobs) -> Sample:
         """Measure as prepared, with an engine that prepares at any key."""
-        return self._foreseen("any_key", number, jobs, **_ANY_KEY)
+        return self._foreseen("any_key", number, jobs, **ANY_KEY)
 
     def reactive(self, number: int, jobs: Jobs) -> Sample:
         """Measure with nobody typing: the job is held only when the prompt is seen."""

@@ -18,7 +18,7 @@ from engine.config.store import cache_folder
 from engine.errors import ServerUnreachable, ZatError
 from engine.events import ContextState, ServerState, Snapshot
 
-MODEL = "80m"  # a cold prompt takes it seconds, as it takes a large one with a card
+MODEL = "80m-q8"  # a cold prompt takes it seconds, as it takes a large one with a card
 ROOM = 1024  # tokens of context beside the conversation
 SLEEP_AFTER = 5  # s; the engine saves some 3 s after a prompt
 THREADS = 4  # at most

@@ -10,7 +10,7 @@ from diagnostics.bench_runs import BASELINES, KINDS, kept_tokens
 Figures = dict[str, Any]  # of JSON
 _TITLES = {
     "cold": "no ZAT-SCS",
-    "reactive": "reactive: job held when the prompt is seen",
+    "reactive": "job held only when the prompt is seen",
     "any_key": "prepared at any key",
     "prepared": "prepared",
     "warm": "warm, free machine",
@@ -73,7 +73,7 @@ def as_text(found: Figures) -> str:
     jobs = {0: "no background job", 1: "one busy job"}.get(found["jobs"], f"{found['jobs']} busy jobs")
     lines = [
         f"{found['scenario']}, {jobs}, {found['tokens']:,} tokens kept",
-        f"  {'':<20}{'median':>10}{'min':>10}{'max':>10}{'95 % bound':>14}{'re-used':>9}{'computed':>10}",
+        f"  {'':<20}{'median':>10}{'min':>10}{'max':>10}{'95 % bound':>14}{'re-used':>9}{'computed':>10}{'n':>4}",
     ]
     for kind in KINDS:
         of_kind = [sample for sample in found["samples"] if sample["kind"] == kind and not sample["failed"]]
@@ -82,7 +82,7 @@ def as_text(found: Figures) -> str:
             sign = "\N{GREATER-THAN OR EQUAL TO}" if kind == "cold" else "\N{LESS-THAN OR EQUAL TO}"
             limit = "" if seen["bound"] is None else f"{sign} {seen['bound']:,.1f}"
             numbers = "".join(f"{seen[name]:>10,.1f}" for name in ("median", "low", "high"))
-            counted = f"{_said(of_kind, 'cache_n'):>9}{_said(of_kind, 'prompt_n'):>10}"
+            counted = f"{_said(of_kind, 'cache_n'):>9}{_said(of_kind, 'prompt_n'):>10}{len(of_kind):>4}"
             lines.append(f"  {_TITLES[kind]:<20}{numbers}{limit:>14}{counted}")
     lines += [f"  {line}" for line in _ratios(found)]
     lines += [f"  run {s['run']}, {s['kind']}, failed: {s['failed']}" for s in found["samples"] if s["failed"]]
@@ -111,6 +111,15 @@ def harm_text(harm: Mapping[str, Figures]) -> str:
         ratio_ = "" if row["p99_ratio"] is None else f"{row['p99_ratio']:.2f}"
         against, count = _number(row["against_p99_ms"]), row["samples"]
         lines.append(f"  {title:<34}{numbers}{against:>13}{ratio_:>8}{row['unanswered']:>6}{count:>6}")
+    return "\n".join(lines)
+
+
+def races_text(found: Mapping[str, Any]) -> str:
+    """Return what became of the interleavings."""
+    lines = [f"{found['interleavings']:,} interleavings on the real server, {found['prompts']:,} prompts"]
+    for name, value in list(found.items())[1:]:
+        shown = "none" if value is None else f"{value:,}"
+        lines.append(f"  {name.replace('_', ' '):<30}{shown:>10}")
     return "\n".join(lines)
 
 

@@ -3,23 +3,22 @@
 Nothing of the user's is touched: the job, the server and all files are the demo's own.
 """
 
-import contextlib
 import logging
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from diagnostics.busy import named_job
 from diagnostics.client import Reply, complete
 from diagnostics.mock_server import StandIn
 from diagnostics.quiet import quiet
 from diagnostics.scripted import ScriptedParts
 from engine.clock import SystemClock
 from engine.config.settings import Settings
-from engine.events import ContextState, Snapshot, State
+from engine.events import ContextState, SettingsChanged, Snapshot, State
 from engine.loop import Engine
 from engine.processes import state as process_state
 
@@ -27,9 +26,8 @@ JOB = "zat-demo-job"
 RESTORE_MS = 200.0
 PROMPT = "The conversation so far, as long as conversations are. " * 8
 TOKENS = 300  # of a reply, some 5 ms each: longer than the second between two looks at an idle server
-PATIENCE = 3.0  # s a preparation waits here for its prompt, so that the demo is short
+PATIENCE = 3.0  # s the last preparation waits for a prompt that never comes, so that the demo is short
 STEP_TIMEOUT = 20.0  # s any single step may take on a slow machine
-BUSY = "while True: sum(range(100_000))"
 
 
 class Failed(Exception):  # noqa: N818 - what happened
@@ -50,25 +48,6 @@ def main() -> int:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
         return 1
     return 0
-
-
-@contextlib.contextmanager
-def named_job(folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a busy process by a name of its own: a link to the interpreter, or a copy where links are not allowed."""
-    program = folder / (f"{name}.exe" if sys.platform == "win32" else name)
-    interpreter = Path(sys.executable).resolve()
-    command = [str(program), "-S", "-E", "-c", BUSY]
-    if not program.exists():
-        try:
-            program.symlink_to(interpreter)
-        except OSError:
-            shutil.copy2(interpreter, program)
-    job = subprocess.Popen(command)  # noqa: S603 - our own interpreter
-    try:
-        yield job
-    finally:
-        job.kill()
-        job.wait()
 
 
 class Demo:
@@ -96,7 +75,6 @@ class Demo:
                 background_process_name=JOB,
                 background_method="process",
                 fallback_to_suspend=True,
-                inactivity_timer=PATIENCE,
                 microphone=False,
             )
             engine = Engine(settings, self._parts, self._clock)
@@ -104,7 +82,10 @@ class Demo:
             thread = threading.Thread(target=engine.run, name="engine")
             thread.start()
             try:
-                self._script()
+                cold, prepared = self._foreseen()
+                engine.post(SettingsChanged(replace(settings, inactivity_timer=PATIENCE, timer_from="entry")))
+                self._in_vain()
+                self._compare(cold, prepared)
             finally:
                 engine.stop()
                 thread.join()
@@ -113,7 +94,8 @@ class Demo:
         if missing:
             raise Failed(f"never in {', '.join(sorted(state.value for state in missing))}")
 
-    def _script(self) -> None:
+    def _foreseen(self) -> tuple[Reply, Reply]:
+        """Play a prompt that comes unforeseen, and one that is foreseen."""
         self._wait("the job is found", lambda seen: seen.backend == "process")
         self._wait("the server is seen", lambda seen: seen.server.value == "up")
         self._line("nobody types; the job has the card")
@@ -129,13 +111,15 @@ class Demo:
         self._type()
         self._wait("typing prepares", _prepared)
         self._line("typing was sensed: the job is suspended, the context restored")
-        prepared = self._prompt("the prompt arrives, foreseen")
+        return cold, self._prompt("the prompt arrives, foreseen")
+
+    def _in_vain(self) -> None:
+        """Play a preparation that no prompt follows."""
         self._type()
         self._wait("typing prepares again", lambda seen: seen.background_share == 10)
         self._line("typing again, but no prompt comes")
         self._wait("a false alarm gives back", lambda seen: seen.false_positives == 1 and seen.background_share == 100)
         self._line("a false alarm: everything was given back")
-        self._compare(cold, prepared)
 
     def _type(self) -> None:
         """Type twelve keys at eight a second."""

@@ -10,14 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from diagnostics import weighing
 from diagnostics.advice import advise, shown, start_lines
 from engine.client.answers import SENTENCES, Kind
 from engine.client.contexts import Contexts
 from engine.client.observer import Look, Observer
+from engine.client.restorer import server_name
 from engine.client.view import Facts, flag
 from engine.clock import SystemClock
 from engine.config.settings import Settings
 from engine.config.store import Loaded
+from engine.days import load
 from engine.events import Event, ShareReport
 from engine.orchestration import uvm
 from engine.orchestration.finder import ProcessFinder
@@ -51,18 +54,21 @@ def report(loaded: Loaded, background: Findings, sensors: dict[str, str]) -> Fin
     `background`: chosen, refused and detail, as in `doctor --json`. No sensor and no guardian is started.
     """
     clock, settings = SystemClock(), loaded.settings
-    name = settings.background_process_name
+    name, parts = settings.background_process_name, RealParts.of_user(clock)
+    server, facts = _server(settings, parts)
+    known_as = server_name(facts, settings.server_url) if facts else None
     findings: Findings = {
-        "server": _server(settings, RealParts.of_user(clock)),
+        "server": server,
         "background": {**background, "name": name, "processes": len(ProcessFinder(name, clock.now).find())},
         "sensors": sensors,
+        "benefit": weighing.weigh(load(parts.days), settings, clock.wall(), known_as),
         "settings": str(loaded.path),
         "problems": list(loaded.problems),
     }
     return {**findings, "advice": advise(findings, settings)}
 
 
-def _server(settings: Settings, parts: RealParts) -> Findings:
+def _server(settings: Settings, parts: RealParts) -> tuple[Findings, Facts | None]:
     observer = Observer(settings)
     try:
         look = observer.look(parts.clock.now(), keen=False, busy=False)
@@ -72,9 +78,9 @@ def _server(settings: Settings, parts: RealParts) -> Findings:
     found: Findings = {"url": settings.server_url, "state": _state(look), "advice": []}
     if not look.reached:
         found["advice"].append(f"no llama-server answers: {look.reason}; start it, or set SERVER_URL")
-        return found
+        return found, None
     if facts is None:
-        return found
+        return found, None
     start, drop_in = start_lines(facts.command_line, settings)
     saved = Contexts(parts.contexts).best(facts, settings.server_url)
     found |= {
@@ -95,7 +101,7 @@ def _server(settings: Settings, parts: RealParts) -> Findings:
         "unified_memory": uvm.state(facts.process.pid if facts.process else None),
         "advice": _advice(facts, settings),
     }
-    return found
+    return found, facts
 
 
 def _state(look: Look) -> str:
@@ -173,6 +179,7 @@ def as_text(findings: Findings) -> str:
         lines.append(f"            {background['detail']}")
     lines += [f"          · {name}: {reason}" for name, reason in background["refused"].items()]
     lines += [f"{'Sensors' if n == 0 else '':<11} {k}: {v}" for n, (k, v) in enumerate(findings["sensors"].items())]
+    lines += [f"{'' if n else 'Benefit':<11} {line}" for n, line in enumerate(weighing.as_lines(findings["benefit"]))]
     lines.append(f"Settings    {findings['settings']}")
     lines += [f"          → {problem}" for problem in findings["problems"]]
     return "\n".join(lines)

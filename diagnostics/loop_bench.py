@@ -14,7 +14,6 @@ import math
 import queue
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,10 +21,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diagnostics.busy import named_job
 from diagnostics.client import complete
-from diagnostics.demo import BUSY, named_job
 from diagnostics.mock_server import StandIn
-from diagnostics.overhead import JOB, running_engine
+from diagnostics.overhead_programs import JOB, running_engine
 from diagnostics.real_server import RealServer
 from diagnostics.scripted import ScriptedParts
 from diagnostics.tiny_model import cached
@@ -184,13 +183,10 @@ def letting_go(folder: Path, rounds: float) -> None:
 
 @contextlib.contextmanager
 def _busy(count: int) -> Iterator[None]:
-    workers = [subprocess.Popen([sys.executable, "-S", "-E", "-c", BUSY]) for _ in range(count)]  # noqa: S603
-    try:
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(named_job(Path(folder), "zat-bench-busy"))
         yield
-    finally:
-        for worker in workers:
-            worker.kill()
-            worker.wait()
 
 
 def _type(parts: TimedParts) -> None:

@@ -1,8 +1,10 @@
 """Compares readings of evidence, and two ways without any, on given traces and on days made by this project.
 
-`python -m diagnostics.prediction [FILE or FOLDER …] [--days N] [--seed S] [--json | --markdown]`
+`python -m diagnostics.prediction [FILE or FOLDER …] [--unseen] [--days N] [--seed S] [--json | --markdown]`
 
-Nothing is tuned here: settings and weights are those that are shipped, and each file starts fresh.
+Nothing is tuned here: settings and weights are those that are shipped, and each file starts fresh. With `--unseen` the
+learned rows on given traces are by weights fitted on the others of these files (`fit.py`), for days that the shipped
+weights were fitted on.
 """
 
 import argparse
@@ -15,13 +17,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from diagnostics import days, replay
+from diagnostics import days, fit, replay
 from diagnostics.replay_figures import Day, Outcome, Preparation, summary
 from engine import trace
 from engine.config.settings import Settings
 from engine.config.spec import Value
 from engine.errors import TraceError
 from engine.events import Why
+from engine.telemetry.weights import Weights
 
 STAYS = 15.0  # s that "any key" stays prepared after the last one
 
@@ -32,8 +35,10 @@ ROWS: tuple[tuple[str, Mapping[str, Value], bool], ...] = (
     ("adaptive, learned, no window", {"EVIDENCE": "adaptive", "LEARNED": True}, False),
     ("adaptive, learned, window", {"EVIDENCE": "adaptive", "LEARNED": True}, True),
 )
+LEARNED = tuple(title for title, changes, _ in ROWS if changes.get("LEARNED"))
 REACTIVE, ANY_KEY = "reactive, no guess", "any key"
 TITLES = (REACTIVE, ANY_KEY, *(title for title, _, _ in ROWS))
+SHIPPED, UNSEEN = "the shipped weights", "weights fitted without the file that is judged"
 _COLUMNS = (
     ("recall", "recall", ".3f"), ("ready", "ready_1s", ".3f"), ("precision", "precision", ".3f"),
     ("FP/h", "fp_per_hour", ".2f"), ("needless", "needless", ".2%"), ("prepared", "prepared", ".1%"),
@@ -43,20 +48,23 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """What all rows showed on one set of files: figures of all, and by kind of day."""
+    """What all rows showed on one set of files: figures of all, and by kind of day. `weights`: of the learned rows."""
 
     name: str
+    weights: str
     files: list[str]
     rows: dict[str, dict[str, object]]
     kinds: dict[str, dict[str, dict[str, object]]]
 
 
-def play(path: Path, title: str) -> Day:
-    """Play one file as one row says. Raises TraceError."""
+def play(path: Path, title: str, fitted: Weights | None = None) -> Day:
+    """Play one file as one row says; `fitted`: weights of the learned rows, None: shipped. Raises TraceError."""
     header, events = trace.read(path)
     if title in (REACTIVE, ANY_KEY):
         return without_evidence(path.name, header, events, keys=title == ANY_KEY)
     changes, windows = next((changes, windows) for name, changes, windows in ROWS if name == title)
+    if fitted is not None and title in LEARNED:
+        return fit.play(path, fitted, windows=windows)
     shown = events if windows else (event for event in events if not isinstance(event, trace.Window))
     return replay.Player(Settings().replace(changes), path.name).play(header, shown)
 
@@ -85,17 +93,17 @@ def without_evidence(name: str, header: trace.Header, events: Iterable[trace.Eve
     return day
 
 
-def compare(name: str, paths: Sequence[Path], workers: int) -> Compared:
-    """Play all files by all rows, on several processors. Raises TraceError."""
-    tasks = [(path, title) for title in TITLES for path in paths]
+def compare(name: str, paths: Sequence[Path], workers: int, without: Mapping[Path, Weights] | None = None) -> Compared:
+    """Play all files by all rows, on several processors. `without`: weights for each file. Raises TraceError."""
+    tasks = [(path, title, without[path] if without else None) for title in TITLES for path in paths]
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
         played = pool.starmap(play, tasks, chunksize=1)
     found: dict[str, list[Day]] = {title: [] for title in TITLES}
-    for (_, title), day in zip(tasks, played, strict=True):
+    for (_, title, _), day in zip(tasks, played, strict=True):
         found[title].append(day)
     kinds = {title: _by_kind(rows) for title, rows in found.items()}
     rows = {title: summary(rows) for title, rows in found.items()}
-    return Compared(name, [path.name for path in paths], rows, kinds)
+    return Compared(name, UNSEEN if without else SHIPPED, [path.name for path in paths], rows, kinds)
 
 
 def _by_kind(played: list[Day]) -> dict[str, dict[str, object]]:
@@ -106,19 +114,11 @@ def _by_kind(played: list[Day]) -> dict[str, dict[str, object]]:
     return {kind: summary(some) for kind, some in kinds.items()}
 
 
-def _given(words: Sequence[Path]) -> list[Path]:
-    """Return the files that are named, and those in named folders."""
-    return [
-        path
-        for word in words
-        for path in (sorted([*word.glob("*.jsonl"), *word.glob("*.jsonl.gz")]) if word.is_dir() else [word])
-    ]
-
-
 def _compared(options: argparse.Namespace, folder: Path) -> Iterator[Compared]:
     workers = os.cpu_count() or 1
-    if given := _given(options.files):
-        yield compare("given traces", given, workers)
+    if given := fit.trace_files(options.files):
+        without = fit.fits(given, workers).without if options.unseen else None
+        yield compare("given traces", given, workers, without)
     if options.days:
         made = days.write(folder, options.days, options.seed)
         yield compare(f"days made here, seed {options.seed}", made, workers)
@@ -136,7 +136,8 @@ def lines(compared: Compared, *, markdown: bool) -> list[str]:
     ]
     kinds = ["ready, FP/h by kind of day", *compared.kinds[REACTIVE]]
     draw = _markdown if markdown else _plain
-    return [f"{about}; none of them was tuned on here", "", *draw([heads, *pooled]), "", *draw([kinds, *by_kind]), ""]
+    about += f"; learned rows by {compared.weights}"
+    return [about, "", *draw([heads, *pooled]), "", *draw([kinds, *by_kind]), ""]
 
 
 def _plain(rows: list[list[str]]) -> list[str]:
@@ -153,19 +154,22 @@ def _cell(value: object, form: str) -> str:
 
 
 def _as_dict(one: Compared) -> dict[str, object]:
-    return {"set": one.name, "files": one.files, "tuned_on": [], "rows": one.rows, "by_kind": one.kinds}
+    return {"set": one.name, "files": one.files, "weights": one.weights, "rows": one.rows, "by_kind": one.kinds}
 
 
 def main(argv: Sequence[str]) -> int:
     """Compare, and print; 1 if a file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m diagnostics.prediction", description="Compare readings.")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="traces, or folders of them")
+    parser.add_argument("--unseen", action="store_true", help="judge given traces by fits that have not seen them")
     parser.add_argument("--days", type=int, default=len(days.KINDS), metavar="N", help="days to make; %(default)s")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the days that are made; %(default)s")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="as JSON")
     how.add_argument("--markdown", action="store_true", help="as tables of the README")
     options = parser.parse_args(argv)
+    if options.unseen and len(fit.trace_files(options.files)) <= fit.APART:
+        parser.error(f"--unseen needs more than {fit.APART} traces")
     try:
         with tempfile.TemporaryDirectory(prefix="zat-scs-days-") as folder:
             found = list(_compared(options, Path(folder)))

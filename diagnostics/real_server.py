@@ -13,6 +13,7 @@ import types
 from pathlib import Path
 from typing import Any, Self
 
+from engine import itself
 from engine.client.api import Health, LlamaServer
 from engine.clock import SystemClock
 from engine.errors import ServerError, ServerUnreachable
@@ -54,7 +55,7 @@ class RealServer:
         self.url = f"http://{_HOST}:{self.port}"
         self.log = folder / f"server-{self.port}.log"
         self._child: subprocess.Popen[bytes] | None = None
-        self._command = [sys.executable, "-m", "diagnostics.real_server", str(model), str(self.port)]
+        self._command = itself.command("diagnostics.real_server", str(model), str(self.port))
         for name, value in (
             ("context", context),
             ("slots", slots),
@@ -112,10 +113,9 @@ class RealServer:
 
     def launch(self) -> None:
         """Start the process without waiting: it loads its model now."""
-        root = Path(__file__).resolve().parent.parent
         with self.log.open("ab") as log:
-            self._child = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                self._command, cwd=root, stdin=subprocess.PIPE, stdout=log, stderr=log
+            self._child = subprocess.Popen(  # noqa: S603 - a part of ourselves
+                self._command, env=itself.environment(), stdin=subprocess.PIPE, stdout=log, stderr=log
             )
 
     def stop(self) -> None:

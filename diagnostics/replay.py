@@ -38,12 +38,17 @@ Watcher = Callable[[float, float, Machine], None]  # now, P, the machine after t
 
 
 class Player:
-    """Plays one day. The machine sees exactly what the live loop would show it. `watch` sees each tick."""
+    """Plays one day. The machine sees exactly what the live loop would show it. `watch` sees each tick.
 
-    def __init__(self, settings: Settings, name: str, watch: Watcher | None = None) -> None:
+    `fusion`: one that has learned on earlier days; else it starts with nothing but what is shipped.
+    """
+
+    def __init__(
+        self, settings: Settings, name: str, watch: Watcher | None = None, fusion: Fusion | None = None
+    ) -> None:
         self._settings = settings
         self._watch = watch
-        self._fusion = Fusion(settings)
+        self._fusion = fusion or Fusion(settings)
         self._machine = fsm.start(settings, 0.0)
         self._keyboard, self._microphone = settings.keyboard, settings.microphone
         self._window: Window | None = None

@@ -17,11 +17,12 @@ from typing import IO, Any, Self
 
 from diagnostics.scripted import ScriptedKeys, ScriptedParts
 from diagnostics.stress_stage import KILL, SETTLE, Job, Unmet, clock, held_by, processes_of, until
+from engine import itself
 from engine.daemon import stopped_by_signals
 from engine.events import Snapshot
 from engine.loop import Engine
 
-START = ("-m", "diagnostics.stress_engine")  # what the interpreter runs
+START = tuple(itself.command("diagnostics.stress_engine"))
 _KEYS = "stress-keys"
 
 
@@ -32,10 +33,10 @@ class Child:
         self.folder = folder
         self.line: dict[str, Any] = {}
         self.threads: list[str] | None = None
-        words = [sys.executable, *START, str(folder), url, job.name]
-        self.process = subprocess.Popen(  # noqa: S603 - our own interpreter
+        words = [*START, str(folder), url, job.name]
+        self.process = subprocess.Popen(  # noqa: S603 - a part of ourselves
             words,
-            cwd=Path(__file__).parents[1],
+            env=itself.environment(),
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

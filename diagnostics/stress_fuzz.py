@@ -12,7 +12,7 @@ from engine.client.view import View
 from engine.client.watcher import Interpreter
 from engine.config.settings import Settings
 from engine.errors import ServerError
-from engine.events import PromptArrived, PromptFinished, Report, ServerBack, ServerLost, Tick
+from engine.events import ForgetRequested, PromptArrived, PromptFinished, Report, ServerBack, ServerLost, Tick
 from engine.orchestration import fsm
 
 ANSWERS = 10_000
@@ -102,7 +102,7 @@ class _Looker:
     def _interpret(self, seen: Look) -> None:
         self._view.facts = self._observer.facts
         for event in self._interpreter.take(self._now, seen):
-            if isinstance(event, Report):
+            if isinstance(event, Report | ForgetRequested):
                 continue
             self._machine, _ = fsm.step(self._machine, event, self._now, self._settings)
             match event:

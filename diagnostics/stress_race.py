@@ -13,6 +13,7 @@ from engine.config.settings import Settings
 from engine.events import (
     CancelPreparation,
     Event,
+    ForgetRequested,
     KeepContext,
     PrepareContext,
     PrepareRequested,
@@ -96,7 +97,7 @@ class Game:
         self.model.watch_waiting()
         events, self._inbox[:] = list(self._inbox), []
         for event in (*events, Tick(0.0)):
-            if not isinstance(event, Report):
+            if not isinstance(event, Report | ForgetRequested):
                 self._machine, effects = fsm.step(self._machine, event, self.agenda.now, self._settings)
                 for effect in effects:
                     self._apply(effect)

@@ -20,6 +20,7 @@ from pathlib import Path
 from diagnostics.mock_server import StandIn
 from diagnostics.scripted import NoSound, ScriptedParts, ScriptedWindow
 from diagnostics.stress_stage import Figure, Rig, Stage, Unmet, clock, held_by, until
+from engine import itself
 from engine.client.link import ServerLink
 from engine.config.settings import Settings
 from engine.events import Event, Snapshot
@@ -97,11 +98,14 @@ def _display(folder: Path) -> Iterator[str]:
 
 def _typed(folder: Path, display: str, seconds: float) -> tuple[int, list[float]]:
     """Let another process hear the keys of this X server; return how many it heard, and when its ticks were over."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE")}
-    words = [sys.executable, "-m", "diagnostics.stress_rhythm", str(folder), str(seconds)]
-    root = Path(__file__).parents[1]
-    answer = subprocess.run(  # noqa: S603 - our own interpreter
-        words, env={**kept, "DISPLAY": display}, cwd=root, capture_output=True, text=True, check=False
+    kept = {
+        name: value
+        for name, value in itself.environment().items()
+        if name not in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE")
+    }
+    words = itself.command("diagnostics.stress_rhythm", str(folder), str(seconds))
+    answer = subprocess.run(  # noqa: S603 - a part of ourselves
+        words, env={**kept, "DISPLAY": display}, capture_output=True, text=True, check=False
     )
     if answer.returncode:
         raise Unmet(f"the keyboard sensor failed: {answer.stderr[-200:]}")
@@ -132,8 +136,9 @@ class _RealKeys:
         return self.parts.link(settings, post)
 
 
-def main(folder: Path, seconds: float) -> int:
+def main(words: Sequence[str]) -> int:
     """Let xdotool type; print how many ticks sensed it, and when ticks were over."""
+    folder, seconds = Path(words[0]), float(words[1])
     at: list[float] = []
     seen: list[Snapshot] = []
     settings = Settings(microphone=False, background_method="off", server_url="http://127.0.0.1:9")
@@ -145,8 +150,8 @@ def main(folder: Path, seconds: float) -> int:
     try:
         until(lambda: seen and seen[-1].sensors["keyboard"] == "on", "the keyboard sensor")
         start = clock.now()
-        words = ["xdotool", "type", "--delay", str(1000 // KEYS_HZ), "a" * round(seconds * KEYS_HZ)]
-        subprocess.run(words, check=True)  # noqa: S603 - fixed words
+        typing = ["xdotool", "type", "--delay", str(1000 // KEYS_HZ), "a" * round(seconds * KEYS_HZ)]
+        subprocess.run(typing, check=True)  # noqa: S603 - fixed words
         threading.Event().wait(max(0.0, start + seconds - clock.now()))
     finally:
         engine.stop()
@@ -157,4 +162,4 @@ def main(folder: Path, seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), float(sys.argv[2])))
+    sys.exit(main(sys.argv[1:]))

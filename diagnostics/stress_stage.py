@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from diagnostics.demo import named_job
+from diagnostics.busy import named_job
 from diagnostics.scripted import ScriptedParts
 from engine import processes
 from engine.clock import SystemClock

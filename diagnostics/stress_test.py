@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from diagnostics import stress_clock, stress_fuzz, stress_health, stress_job, stress_kill, stress_race, stress_rhythm
+from diagnostics.quiet import quiet
 from diagnostics.stress_stage import Figure, Result, Stage, Unmet, sweep, until
 from engine.errors import SettingsError
 from engine.options import HELP, take_settings
@@ -70,7 +71,7 @@ def run(phase: str | None, *, as_json: bool, scale: float = 1.0) -> int:
     """Play one phase, or all; print the table or JSON; return the exit code."""
     names = list(PHASES) if phase is None else [phase]
     try:
-        with _interruptible(), _quiet():
+        with _interruptible(), quiet(logging.CRITICAL, "engine"):  # losing servers and jobs is the plan here
             results = play(names, scale)
     except KeyboardInterrupt:
         print("stress: broken off; everything was given back", file=sys.stderr)
@@ -200,20 +201,6 @@ def _interruptible() -> Iterator[None]:
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep logs down: losing servers and jobs is the plan here, and so are broken answers."""
-    logs = [logging.getLogger(name) for name in ("engine", "urllib3")]
-    before = [log.level for log in logs]
-    for log in logs:
-        log.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        for log, level in zip(logs, before, strict=True):
-            log.setLevel(level)
 
 
 def _parser() -> argparse.ArgumentParser:

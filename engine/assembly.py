@@ -5,14 +5,17 @@ from engine.config.settings import Settings
 from engine.loop import Engine
 from engine.orchestration.lookout import Lookout
 from engine.parts import Parts, RealParts
-from engine.recorder import Recorder
+from engine.recorder import Recorder, delete_old
 from engine.telemetry.moments import Moments, desktop
 
 
 def assemble(
     settings: Settings, clock: Clock, *, parts: Parts | None = None, recorder: Recorder | None = None
 ) -> Engine:
-    """Return an engine of this user, not yet started. `parts`: others than the real ones, for tests."""
+    """Return an engine of this user, not yet started; old recordings go. `parts`: others than the real, for tests."""
     real = RealParts.of_user(clock)
+    delete_old(real.traces)
     moments = Moments(settings, clock, desktop, Lookout)
-    return Engine(settings, parts or real, clock, recorder=recorder, moments=moments, learned=real.learned)
+    return Engine(
+        settings, parts or real, clock, recorder=recorder, moments=moments, learned=real.learned, days=real.days
+    )

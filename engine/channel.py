@@ -76,7 +76,7 @@ def control_path() -> Path:
 def open_door(path: Path, clock: Clock) -> Door:
     """Listen at `path`; the caller holds the lock of the single instance. Raises ControlError."""
     try:
-        return _PipeDoor() if sys.platform == "win32" else _SocketDoor(path, clock)
+        return _PipeDoor(path) if sys.platform == "win32" else _SocketDoor(path, clock)
     except OSError as error:
         raise ControlError(f"{path}: {error.strerror or error}") from None
 
@@ -84,7 +84,7 @@ def open_door(path: Path, clock: Clock) -> Door:
 def connect(path: Path, clock: Clock, timeout: float) -> Channel:
     """Connect to the engine that listens at `path`. Raises ControlError, NotRunning if there is none."""
     try:
-        channel = _connect_pipe() if sys.platform == "win32" else _connect_socket(path, clock, timeout)
+        channel = _connect_pipe(path) if sys.platform == "win32" else _connect_socket(path, clock, timeout)
     except (FileNotFoundError, ConnectionRefusedError):
         raise NotRunning from None
     except OSError as error:
@@ -280,8 +280,8 @@ class PipeChannel:
 class _PipeDoor:
     """A named pipe that nobody else has made before us: Windows refuses the second maker."""
 
-    def __init__(self) -> None:
-        self._listener = multiprocessing.connection.Listener(_pipe_name(), "AF_PIPE")
+    def __init__(self, path: Path) -> None:
+        self._listener = multiprocessing.connection.Listener(_pipe_name(path), "AF_PIPE")
 
     def accept(self) -> PipeChannel:
         """Wait for the next connection."""
@@ -292,9 +292,9 @@ class _PipeDoor:
         self._listener.close()
 
 
-def _connect_pipe() -> PipeChannel:
-    return PipeChannel(multiprocessing.connection.Client(_pipe_name(), "AF_PIPE"))
+def _connect_pipe(path: Path) -> PipeChannel:
+    return PipeChannel(multiprocessing.connection.Client(_pipe_name(path), "AF_PIPE"))
 
 
-def _pipe_name() -> str:
-    return rf"\\.\pipe\zat-scs-{getpass.getuser()}"
+def _pipe_name(path: Path) -> str:
+    return rf"\\.\pipe\zat-scs-{getpass.getuser()}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"

@@ -1,8 +1,8 @@
 """The control channel's server: other commands of the same user tell a running engine what to do, or look at it.
 
 One JSON object a line, both ways. Requests: {"command": …, "for": seconds}, with prepare, release, pause, resume,
-status, watch, show or quit. Answers: {"ok": true, …} or {"ok": false, "error": "a sentence"}; `watch` is answered by
-a line for each new snapshot, until either side leaves.
+forget, status, watch, show or quit. Answers: {"ok": true, …} or {"ok": false, "error": "a sentence"}; `watch` is
+answered by a line for each new snapshot, until either side leaves.
 """
 
 import contextlib
@@ -18,7 +18,16 @@ import msgspec
 
 from engine.channel import Channel, ControlError, Door, NoAnswer, connect, open_door
 from engine.clock import Clock
-from engine.events import Event, Moved, Paused, PrepareRequested, ReleaseRequested, Resumed, Snapshot
+from engine.events import (
+    Event,
+    ForgetRequested,
+    Moved,
+    Paused,
+    PrepareRequested,
+    ReleaseRequested,
+    Resumed,
+    Snapshot,
+)
 from engine.snapshots import as_dict
 
 log = logging.getLogger(__name__)
@@ -37,6 +46,7 @@ _EVENTS: dict[str, Callable[[float | None], Event]] = {
     "release": lambda _: ReleaseRequested(),
     "pause": Paused,
     "resume": lambda _: Resumed(),
+    "forget": lambda _: ForgetRequested(),
 }
 
 

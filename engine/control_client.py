@@ -11,7 +11,7 @@ import msgspec
 
 from engine.channel import Channel, ControlError, NoAnswer, connect
 from engine.clock import Clock, SystemClock
-from engine.events import Event, Paused, PrepareRequested, ReleaseRequested, Resumed, Snapshot
+from engine.events import Event, ForgetRequested, Paused, PrepareRequested, ReleaseRequested, Resumed, Snapshot
 from engine.snapshots import snapshot_from_dict
 
 log = logging.getLogger(__name__)
@@ -126,6 +126,8 @@ class RemoteEngine:
                 self._commands.put(("pause", event.seconds))
             case Resumed():
                 self._commands.put(("resume", None))
+            case ForgetRequested():
+                self._commands.put(("forget", None))
             case _:
                 raise ControlError(f"{type(event).__name__} cannot be sent to an engine in another process")
 

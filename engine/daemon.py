@@ -19,13 +19,14 @@ from engine.assembly import assemble
 from engine.channel import control_path
 from engine.clock import Clock, SystemClock
 from engine.config.settings import Settings
-from engine.config.store import Loaded, data_folder, state_folder
+from engine.config.store import Loaded, state_folder
 from engine.control import ControlServer
 from engine.errors import TraceError
 from engine.events import Snapshot
 from engine.loop import Engine
 from engine.orchestration import elevated
-from engine.recorder import Recorder, delete_old
+from engine.parts import RealParts
+from engine.recorder import Recorder
 from engine.snapshots import as_dict, transition
 
 log = logging.getLogger(__name__)
@@ -84,12 +85,11 @@ def serve(settings: Settings, clock: Clock, recorder: Recorder | None, *, second
 
 @contextlib.contextmanager
 def _recorder(path: Path | None, settings: Settings) -> Iterator[Recorder | None]:
-    """Open what a run is recorded with, if it is. Raises TraceError. Old recordings go at each start."""
-    folder = data_folder() / "traces"
-    delete_old(folder)
+    """Open what a run is recorded with, if it is. Raises TraceError."""
     if path is None:
         yield None
         return
+    folder = RealParts.of_user(SystemClock()).traces
     if path.parent == folder:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     recorder = Recorder(path, settings)

@@ -1,13 +1,12 @@
 """The seam: what happened (events), what to do (effects), and what everybody sees (Snapshot).
 
-Everything here is frozen, so it crosses threads without a lock.
-Times are monotonic seconds unless a name says otherwise.
+All is frozen, so it crosses threads without a lock. Times are monotonic seconds unless a name says otherwise.
 """
 
 import enum
 from dataclasses import dataclass, field
 
-from engine.account import NOTHING, Account
+from engine.account import NOTHING, Account, Day, PromptReport
 from engine.config.settings import Settings
 
 
@@ -71,6 +70,7 @@ class Tick:
     touched_at: float | None = None  # when the user last wrote or spoke; None: as evidence_at
     sensing: bool = True  # at least one sensor works
     known_window: bool = False  # a window that prompts come from is in front
+    pays: bool = True  # a preparation may save what it costs the job, or that is not weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,11 @@ class ReleaseRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetRequested:
+    """The user asked that what was learned of them be forgotten. It concerns the loop; the machine does not see it."""
+
+
+@dataclass(frozen=True, slots=True)
 class SettingsChanged:
     """A whole new set of settings is in force."""
 
@@ -159,19 +164,14 @@ MachineEvent = (
 
 @dataclass(frozen=True, slots=True)
 class ShareReport:
-    """What is in force for the background job.
+    """What is in force for the background job."""
 
-    `share`: percent left to the job, 100 = not held. `verified`: True seen to hold, False seen not to hold,
-    None nothing to verify. `detail`: one sentence for people. `refused`: backend name → why it does not fit.
-    `linger_in`: seconds until a job that is held on after a reply is given back, None: it is not held on.
-    """
-
-    share: int
-    verified: bool | None
+    share: int  # percent left to the job, 100: it is not held
+    verified: bool | None  # True: seen to hold, False: seen not to hold, None: nothing to verify
     backend: str
-    detail: str = ""
-    refused: tuple[tuple[str, str], ...] = ()
-    linger_in: float | None = None
+    detail: str = ""  # one sentence for people
+    refused: tuple[tuple[str, str], ...] = ()  # names of other backends, each with why it does not fit
+    linger_in: float | None = None  # seconds until a job that is held on after a reply is given back, None: it is not
     account: Account = NOTHING
     vram: str = ""  # memory of the card: server, job, free; "" where it cannot be known
 
@@ -194,8 +194,8 @@ class ContextReport:
     detail: str = ""
 
 
-Report = ShareReport | ServerReport | ContextReport
-Event = MachineEvent | Report
+Report = ShareReport | ServerReport | ContextReport | PromptReport
+Event = MachineEvent | Report | ForgetRequested
 
 
 # ---- Effects ---------------------------------------------------------------------------------------------------------
@@ -259,24 +259,20 @@ Effect = (
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All that shells, logs and recordings ever see of the engine, once a tick.
-
-    `f_c`, `g_a`: evidence of keys and sound in [0, 1], None while their sensor is not there.
-    `background_share`: percent in force, never the wish. `background_verified`: see ShareReport.
-    `sensors`: name → "on", "off" or "unavailable: reason".
-    """
+    """All that shells, logs and recordings ever see of the engine, once a tick."""
 
     at: float  # Unix seconds
     state: State
     paused: bool = False
     paused_for: float | None = None  # seconds until it resumes by itself, None: not paused, or until resumed
     not_guessing: str | None = None  # why this is no moment to guess, such as "full-screen program"
+    because: str = ""  # why it is prepared, for people; "" while it is not
     probability: float = 0.0
     threshold: float = 0.65
-    f_c: float | None = None
-    g_a: float | None = None
-    background_share: int = 100
-    background_verified: bool | None = None
+    f_c: float | None = None  # evidence of keys in [0, 1], None while their sensor is not there
+    g_a: float | None = None  # the same of sound
+    background_share: int = 100  # percent in force, never the wish
+    background_verified: bool | None = None  # see ShareReport
     backend: str = "null"
     background_detail: str = ""
     linger_in: float | None = None  # seconds until a job that is held on after a reply is given back
@@ -294,6 +290,7 @@ class Snapshot:
     holding: bool = False  # after a false positive: waiting for quiet before the next guess
     deadline_in: float | None = None  # seconds until a preparation without a prompt is given back
     late_ticks: int = 0
-    sensors: dict[str, str] = field(default_factory=dict)
+    sensors: dict[str, str] = field(default_factory=dict)  # name → "on", "off" or "unavailable: reason"
+    today: Day | None = None  # what helping has brought and cost since midnight
     moves: tuple[Moved, ...] = ()  # transitions of this very tick
     closed: bool = False  # the last one: everything was given back

@@ -36,11 +36,8 @@ class Inbox:
 
     def take(self) -> Iterator[Event]:
         """Yield what lies here, oldest first."""
-        while True:
-            try:
-                yield self._events.get_nowait()
-            except queue.Empty:
-                return
+        while not self._events.empty():  # only this thread takes; mostly there is nothing
+            yield self._events.get_nowait()
 
     def wait(self, seconds: float, *, early: bool) -> None:
         """Wait for so long; `early`: or until an event that is more than a report."""

@@ -6,18 +6,20 @@ Snapshot. Nothing in a tick blocks; slow work runs on threads of its own and com
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
+from engine import attention
 from engine.clock import Clock
 from engine.config.settings import Settings
+from engine.days import DayBook
 from engine.events import (
     CancelPreparation,
     Closing,
     Effect,
     Event,
     FlagUnifiedMemory,
+    ForgetRequested,
     KeepContext,
     MachineEvent,
     Moved,
@@ -34,7 +36,6 @@ from engine.events import (
     SettingsChanged,
     Snapshot,
     State,
-    Tick,
     Tuned,
     Why,
 )
@@ -45,18 +46,15 @@ from engine.memory import Memory
 from engine.orchestration import fsm, uvm
 from engine.pace import Pace
 from engine.parts import Parts
-from engine.picture import of_machine
+from engine.picture import of_decisions
 from engine.recorder import Recorder
 from engine.reports import Reports
 from engine.senses import Senses
 from engine.telemetry.moments import AnyMoment
-from engine.telemetry.processor import Fused, Fusion
+from engine.telemetry.processor import Fusion
 
 log = logging.getLogger(__name__)
 
-ATTENTIVE = 60.0  # s after evidence during which the server is watched closely
-FRESH = 2.0  # s; evidence this young keeps the list of background processes fresh
-IDLE_HZ, ALERT_HZ, WORKING_HZ = 1.0, 10.0, 20.0  # looks at the server a second
 CLOSE_TIMEOUT = 10.0  # s to give the card back at the end
 
 
@@ -72,6 +70,7 @@ class Engine:
         recorder: Recorder | None = None,
         moments: AnyMoment | None = None,
         learned: Path | None = None,
+        days: Path | None = None,
     ) -> None:
         self._recorder = recorder
         self._settings = settings
@@ -81,7 +80,8 @@ class Engine:
         self._links = Links(parts, self.post)
         self._machine = fsm.start(settings, clock.now())
         self._memory = Memory(learned, clock)
-        self._fusion = Fusion(settings, self._memory.recall())
+        self._days = DayBook(days, clock)
+        self._fusion = Fusion(settings, *self._memory.recall())
         self._senses = Senses(parts)
         self._moments = moments or AnyMoment()
         self._not_guessing: str | None = None
@@ -89,10 +89,10 @@ class Engine:
         self._link = self._links.make(settings)
         self._reports = Reports()
         self._unified_memory = "unknown"
-        self._fused = Fused(0.0, None, None, None, None, sensing=False)
+        self._because = ""
         self._moves: list[Moved] = []
         self._pace = Pace(settings.telemetry_hz, clock.now())
-        self._hz = ALERT_HZ
+        self._hz = attention.ALERT_HZ
         self._closed = False
 
     # ---- from any thread ---------------------------------------------------------------------------------------------
@@ -139,8 +139,9 @@ class Engine:
         readings = self._moments.heard(self._senses.read())
         if self._recorder:
             self._recorder.heard(now, readings)
-        self._fused = self._fusion.step(now, readings)
-        self._step(self._known(), now)
+        tick = self._days.weigh(self._fusion.step(now, readings).as_tick(), self._settings)
+        may_see = self._not_guessing is None and self._settings.keyboard
+        self._step(attention.with_person(tick, self._moments.person_at if may_see else None), now)
         self._attend(now)
         self._share.beat()
         return self._publish(now)
@@ -160,15 +161,19 @@ class Engine:
             self._moments.close()
             self._senses.close(wait=True)
             self._link.close(CLOSE_TIMEOUT)
-            self._memory.close(self._fusion.habits)
+            self._memory.close(self._fusion.habits, self._fusion.personal)
         self._take_inbox(now, machine=False)
         self._publish(now)
+        self._days.close()
 
     def _take_inbox(self, now: float, *, machine: bool = True) -> None:
         for event in self._inbox.take():
             if isinstance(event, Report):
                 self._reports.take(event)
                 self._share.server_is(self._reports.server.pid)
+            elif isinstance(event, ForgetRequested):
+                self._fusion.forget()
+                self._memory.forget()
             elif machine:
                 self._step(event, now)
 
@@ -215,11 +220,14 @@ class Engine:
 
     def _note(self, move: Moved) -> None:
         self._moves.append(move)
-        log.info("%s → %s (%s)", move.source.value, move.target.value, move.why.value)
+        guessed, asked = move.target is State.SPECULATIVE_PREPARED, self._machine.asked_until is not None
+        self._because = self._fusion.because(asked=asked) if guessed else ""
+        why = f"{move.why.value}: {self._because}" if guessed else move.why.value
+        log.info("%s → %s (%s)", move.source.value, move.target.value, why)
         if move.why is Why.TIMEOUT:
             self._fusion.disappointed()
         elif move.why is Why.FINISHED:
-            self._memory.refresh(self._fusion.habits)
+            self._memory.refresh(self._fusion.habits, self._fusion.personal)
 
     def _reconfigure(self, new: Settings, now: float) -> None:
         """Take over new settings; what cannot change in flight is given back first, then opened anew."""
@@ -255,22 +263,10 @@ class Engine:
             if self._machine.state is State.SPECULATIVE_PREPARED and self._machine.asked_until is None:
                 self._step(ReleaseRequested(), now)
 
-    def _known(self) -> Tick:
-        """Say what is known now. Somebody who is only seen to be there makes a prompt attended, and no more."""
-        tick, seen_at = self._fused.as_tick(), self._moments.person_at
-        if seen_at is None or self._not_guessing is not None or not self._settings.keyboard:
-            return tick
-        return replace(tick, touched_at=max(seen_at, tick.touched_at or seen_at), sensing=True)
-
     def _attend(self, now: float) -> None:
         """Look at the server as often as the moment asks for."""
-        touched = self._machine.touched_at
-        since = float("inf") if touched is None else now - touched
-        if self._machine.state in (State.SPECULATIVE_PREPARED, State.ACTIVE_INFERENCE):
-            hz = WORKING_HZ
-        else:
-            hz = ALERT_HZ if since < ATTENTIVE else IDLE_HZ
-        if since < FRESH:
+        hz = attention.looks(self._machine, now)
+        if attention.is_fresh(self._machine, now):
             self._share.expect()
         if hz != self._hz:
             self._hz = hz
@@ -279,22 +275,25 @@ class Engine:
         self._pace.set(self._settings.telemetry_hz, resting=rests and self._not_guessing is not None)
 
     def _publish(self, now: float) -> Snapshot:
+        self._days.step(now, self._moves, self._machine, self._reports)
         snapshot = self._snapshot(now)
         self._listeners.tell(snapshot)
         return snapshot
 
     def _snapshot(self, now: float) -> Snapshot:
-        machine = of_machine(self._machine, self._settings, now, self._clock.wall())
-        shown = replace(
-            machine,
+        return of_decisions(
+            self._machine,
+            self._fusion,
+            self._settings,
+            now,
+            self._clock.wall(),
             not_guessing=self._not_guessing,
-            probability=self._fusion.probability,
-            f_c=self._fused.f_c,
-            g_a=self._fused.g_a,
+            because=self._because,
             unified_memory=self._unified_memory,
             late_ticks=self._pace.late,
             sensors=self._senses.states(),
+            today=self._days.today,
             moves=tuple(self._moves),
             closed=self._closed,
+            **self._reports.shown(),
         )
-        return self._reports.shown_in(shown)

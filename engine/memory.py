@@ -1,60 +1,72 @@
-"""What was learned of the user's habits, kept in the data folder from day to day. Keyed hashes and counts only."""
+"""What was learned of the user, kept in the data folder from day to day: keyed hashes, counts and small corrections."""
 
 import logging
 import threading
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from engine.clock import Clock
 from engine.config.store import write_private
 from engine.telemetry.habits import Habits, Place
+from engine.telemetry.personal import MOST, Personal
 
 log = logging.getLogger(__name__)
 
-VERSION = 1
+VERSION = 2
+WITHOUT_CORRECTIONS = 1  # a version that is still read
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Added = Annotated[float, msgspec.Meta(ge=-MOST, le=MOST)]
 
 
 class _Place(msgspec.Struct, frozen=True, array_like=True):
     key: tuple[str, ...]
-    prompts: int
-    bouts: int
-    enters: int
-    recent: float
+    prompts: _Count
+    bouts: _Count
+    enters: _Count
+    recent: _Share
 
 
 class _Memory(msgspec.Struct, frozen=True):
     version: int
-    prompts: int
+    prompts: _Count
     places: list[_Place]
+    plain: dict[str, _Added] = {}  # corrections by name of feature
+    with_window: dict[str, _Added] = {}
 
 
-def load(path: Path) -> Habits:
-    """Return what was learned; nothing where there is no file, and a warning where it cannot be read."""
-    habits = Habits()
+def load(path: Path) -> tuple[Habits, Personal]:
+    """Return what was learned; nothing where there is no file, and a warning where it cannot be believed."""
+    habits, personal = Habits(), Personal()
     try:
         memory = msgspec.json.decode(path.read_bytes(), type=_Memory)
     except FileNotFoundError:
-        return habits
+        return habits, personal
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         log.warning("%s cannot be read, so habits are learned anew: %s", path, error)
-        return habits
-    if memory.version != VERSION:
+        return habits, personal
+    if memory.version not in (VERSION, WITHOUT_CORRECTIONS):
         log.warning("%s is of another version, so habits are learned anew", path)
-        return habits
+        return habits, personal
     habits.prompts = memory.prompts
     for place in memory.places:
         habits.places[place.key] = Place(place.prompts, place.bouts, place.enters, place.recent)
-    return habits
+    personal.plain.take(memory.plain)
+    personal.with_window.take(memory.with_window)
+    return habits, personal
 
 
-def encode(habits: Habits) -> bytes:
+def encode(habits: Habits, personal: Personal) -> bytes:
     """Return what is written. When a prompt came is left out: it means nothing on another day."""
     places = [
         _Place(key, place.prompts, place.bouts, place.enters, round(place.recent, 4))
         for key, place in habits.places.items()
     ]
-    return msgspec.json.encode(_Memory(VERSION, habits.prompts, places))
+    corrections = personal.plain.as_dict(), personal.with_window.as_dict()
+    return msgspec.json.encode(_Memory(VERSION, habits.prompts, places, *corrections))
 
 
 class Memory:
@@ -69,28 +81,49 @@ class Memory:
         self._path = path
         self._clock = clock
         self._written_at = clock.now()
-        self._written = b""
+        self._wanted: bytes | None = b""  # what the file is to hold; None: there is to be none
+        self._done: bytes | None = b""
+        self._writing = threading.Lock()
 
-    def recall(self) -> Habits:
+    def recall(self) -> tuple[Habits, Personal]:
         """Return what was learned on earlier days."""
-        return load(self._path) if self._path else Habits()
+        return load(self._path) if self._path else (Habits(), Personal())
 
-    def refresh(self, habits: Habits) -> None:
+    def refresh(self, habits: Habits, personal: Personal) -> None:
         """Write it down if the last time is long ago; blocks nobody."""
         if self._path and self._clock.now() - self._written_at >= self.EVERY:
-            self._written_at, self._written = self._clock.now(), encode(habits)
-            threading.Thread(target=save, args=(self._path, self._written), name="memory", daemon=True).start()
+            self._written_at = self._clock.now()
+            self._want(encode(habits, personal))
 
-    def close(self, habits: Habits) -> None:
+    def forget(self) -> None:
+        """Delete the file; blocks nobody."""
+        self._want(None)
+
+    def close(self, habits: Habits, personal: Personal) -> None:
         """Write it down now, unless nothing was ever learned or nothing has changed."""
-        content = encode(habits)
-        if self._path and habits.prompts and content != self._written:
-            save(self._path, content)
+        if habits.prompts:
+            self._wanted = encode(habits, personal)
+        self._write()
+
+    def _want(self, content: bytes | None) -> None:
+        self._wanted = content
+        threading.Thread(target=self._write, name="memory", daemon=True).start()
+
+    def _write(self) -> None:
+        """Bring the file to what is wanted now, which may be newer than what this was called for."""
+        with self._writing:
+            if self._path and self._wanted != self._done:
+                self._done = self._wanted
+                save(self._path, self._done)
 
 
-def save(path: Path, content: bytes) -> None:
-    """Write it, readable by this user only. A disk that refuses is said and does no harm."""
+def save(path: Path, content: bytes | None) -> None:
+    """Write it, readable by this user only; None: delete it. A disk that refuses is said and does no harm."""
     try:
-        write_private(path, content)
+        if content is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_private(path, content)
     except OSError as error:
-        log.warning("%s cannot be written; what was learned today is forgotten: %s", path, error)
+        what = "deleted" if content is None else "written; what was learned today is forgotten"
+        log.warning("%s cannot be %s: %s", path, what, error)

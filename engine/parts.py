@@ -135,6 +135,16 @@ class RealParts:
         """Return where what was learned lies."""
         return self.data / "habits.json"
 
+    @property
+    def days(self) -> Path:
+        """Return where the daily sums of what helping brought and cost lie."""
+        return self.data / "benefit.json"
+
+    @property
+    def traces(self) -> Path:
+        """Return the program's own folder of recordings."""
+        return self.data / "traces"
+
     def keyboard(self) -> KeyboardSensor:
         """Make the keyboard sensor."""
         return KeyboardSensor(self.clock)

@@ -212,6 +212,7 @@ else:
     import psutil
 
     _LETTERS = {psutil.STATUS_RUNNING: "R", psutil.STATUS_STOPPED: "T", psutil.STATUS_ZOMBIE: "Z"}
+    _REFUSED = (psutil.Error, OSError)  # psutil passes on what Windows says and psutil does not know
 
     def _identity(one: psutil.Process) -> ProcessId:
         return ProcessId(one.pid, int(one.create_time() * 100))
@@ -226,7 +227,7 @@ else:
 
     def look(pid: int) -> Look | None:
         """Read one process; None if it is gone or closed to us."""
-        with suppress(psutil.Error), (one := psutil.Process(pid)).oneshot():
+        with suppress(*_REFUSED), (one := psutil.Process(pid)).oneshot():
             letter = _LETTERS.get(one.status(), "S")
             return Look(_identity(one), one.name(), letter, one.ppid(), int(one.nice()))
         return None
@@ -241,13 +242,13 @@ else:
 
     def command_line(pid: int) -> tuple[str, ...] | None:
         """Return the arguments a process was started with; None: not readable."""
-        with suppress(psutil.Error):
+        with suppress(*_REFUSED):
             return tuple(psutil.Process(pid).cmdline())
         return None
 
     def environment(pid: int) -> dict[str, str] | None:
         """Return the environment a process was started with; None: not readable."""
-        with suppress(psutil.Error):
+        with suppress(*_REFUSED):
             return psutil.Process(pid).environ()
         return None
 
@@ -255,7 +256,7 @@ else:
         """Return the process that listens on this TCP port of this machine, if it may be known."""
         try:
             found = psutil.net_connections("tcp")
-        except psutil.Error:
+        except _REFUSED:
             return None
         matching = (one for one in found if getattr(one.laddr, "port", None) == port)
         return next((one.pid for one in matching if one.status == psutil.CONN_LISTEN), None)
@@ -273,7 +274,7 @@ else:
             action(one)
         except psutil.NoSuchProcess:
             return Outcome.GONE
-        except (psutil.Error, OSError):
+        except _REFUSED:
             return Outcome.DENIED
         return Outcome.DONE
 

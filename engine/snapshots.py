@@ -27,6 +27,7 @@ def as_dict(snapshot: Snapshot) -> dict[str, object]:
         "paused": snapshot.paused,
         "paused_for": _rounded(snapshot.paused_for),
         "not_guessing": snapshot.not_guessing,
+        "because": snapshot.because,
         "probability": round(snapshot.probability, 4),
         "threshold": snapshot.threshold,
         "f_c": _rounded(snapshot.f_c),
@@ -51,6 +52,7 @@ def as_dict(snapshot: Snapshot) -> dict[str, object]:
         "deadline_in": _rounded(snapshot.deadline_in),
         "late_ticks": snapshot.late_ticks,
         "sensors": snapshot.sensors,
+        "today": msgspec.to_builtins(snapshot.today),
         "moves": [transition(move) for move in snapshot.moves],
         "closed": snapshot.closed,
     }

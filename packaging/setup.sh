@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sets up what `make run` and `make test` need: packages of the system, .venv, packages of Python.
+# Sets up what `make run`, `make test` and `make bundle` need: packages of the system, .venv, packages of Python.
 #
-#   packaging/setup.sh run|test
+#   packaging/setup.sh run|test|bundle
 #
 # System packages are installed only where they are missing, and only by root or with a sudo that asks for nothing
 # (never with SYSTEM_PACKAGES=no); else the command is printed. Python's are installed again only after a change of
@@ -9,9 +9,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly profile=${1:?"expected run or test"}
+profile=${1:?"expected run, test or bundle"}
 readonly log=build/setup.log
 as_root=()
+bin=.venv/bin
+[[ ${OS:-} != Windows_NT ]] || bin=.venv/Scripts
 lacking=() # of the packages asked for, those that could not be installed
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -23,7 +25,7 @@ fail() {
 
 find_python() { # the first that is new enough; each is run, since a name alone may be an empty shim
   local name
-  for name in python3.11 python3.12 python3.13 python3.14 python3; do
+  for name in python3.11 python3.12 python3.13 python3.14 python3 python; do
     if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       command -v "$name"
       return
@@ -95,7 +97,7 @@ python=$(find_python) || {
 # Debian names the parts after the version, and `python3-…` belongs to the system's own.
 version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 [[ $(readlink -f /usr/bin/python3) == */"$version" ]] && version=python3
-if [[ ! -x .venv/bin/python ]] && ! has_venv; then
+if [[ ! -x $bin/python ]] && ! has_venv; then
   install "$version-venv" # venv and the pip inside it
   has_venv || fail "$python has no venv module, which is needed"
 fi
@@ -112,7 +114,7 @@ if [[ $(uname -s) == Linux ]]; then
   has_library portaudio || packages+=(libportaudio2)
   compgen -G '/usr/lib*/*/alsa-lib/libasound_module_pcm_pulse.so' >/dev/null ||
     compgen -G '/usr/lib*/alsa-lib/libasound_module_pcm_pulse.so' >/dev/null || packages+=(libasound2-plugins)
-  if [[ $profile == test || -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]]; then
+  if [[ $profile != run || -n ${DISPLAY:-}${WAYLAND_DISPLAY:-} ]]; then
     # What Qt's wheel leaves to the system, for windows and the tray: library:package.
     for pair in EGL:libegl1 GL:libgl1 dbus-1:libdbus-1-3 fontconfig:libfontconfig1 xkbcommon:libxkbcommon0 \
       xkbcommon-x11:libxkbcommon-x11-0 xcb-cursor:libxcb-cursor0 xcb-icccm:libxcb-icccm4 xcb-image:libxcb-image0 \
@@ -120,7 +122,13 @@ if [[ $(uname -s) == Linux ]]; then
       has_library "${pair%:*}" || packages+=("${pair#*:}")
     done
   fi
+  if [[ $profile != run ]]; then
+    has objcopy || packages+=(binutils) # PyInstaller puts programs together with it
+    has makensis || packages+=(nsis)    # makes the installer for Windows
+    [[ -z ${WINDOWS_CERTIFICATE:-} ]] || has osslsigncode || packages+=(osslsigncode) # signs it
+  fi
   if [[ $profile == test ]]; then
+    has strace || packages+=(strace)                               # sees every connection that a program makes
     has Xvfb || packages+=(xvfb)                                   # a screen for keys and windows
     has xauth || packages+=(xauth)                                 # xvfb-run asks for it
     has xprop || packages+=(x11-utils)                             # reads windows back
@@ -131,6 +139,8 @@ if [[ $(uname -s) == Linux ]]; then
     has pulseaudio || packages+=(pulseaudio)                       # a microphone that plays what a test gives it
     has pactl || packages+=(pulseaudio-utils)                      # sets that microphone up
     has espeak-ng || packages+=(espeak-ng)                         # a voice to hear
+    has desktop-file-validate || packages+=(desktop-file-utils)    # checks the entry in the menu of programs
+    has appstreamcli || packages+=(appstream)                      # checks what a software center shows
     has boinc || packages+=(boinc-client)                          # background work on a card, to take off it
   fi
 fi
@@ -139,6 +149,7 @@ install ${packages[@]+"${packages[@]}"}
 
 # --- Packages of Python
 
+[[ $profile != bundle ]] || profile=run # the bundle's own come from its lock
 extras=
 evdev=yes
 [[ $(uname -s) != Linux ]] || can_compile || evdev=no
@@ -151,19 +162,19 @@ fi
 state="$(cat pyproject.toml constraints.txt | cksum) $evdev $PWD"
 has_stamp() { [[ -f .venv/.stamp-$1 && $(<".venv/.stamp-$1") == "$state" ]]; }
 
-pip() { .venv/bin/python -m pip --disable-pip-version-check -q "$@"; }
+pip() { "$bin/python" -m pip --disable-pip-version-check -q "$@"; }
 
 install_packages() {
   if [[ $evdev == yes ]]; then
     pip install -c constraints.txt -e ".${1:+[$1]}"
   else
     # pip cannot leave one package out, but constraints.txt lists them all.
-    grep -vE "^evdev==$([[ $1 == *real-server* ]] || printf '|^(gguf|xllamacpp)==')" constraints.txt >build/packages.txt
+    grep -vE "^(cyclonedx-python-lib|evdev|pyinstaller)==$([[ $1 == *real-server* ]] || printf '|^(gguf|xllamacpp)==')" constraints.txt >build/packages.txt
     pip install --no-deps -r build/packages.txt && pip install --no-deps -e .
   fi
 }
 
-if ! .venv/bin/python -c 'import pip' 2>/dev/null; then
+if ! "$bin/python" -c 'import pip' 2>/dev/null; then
   say "making .venv with $("$python" --version)"
   "$python" -m venv --clear .venv
 fi

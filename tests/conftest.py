@@ -4,8 +4,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from helpers import elsewhere
 
 from diagnostics import tiny_model as writer
+
+collect_ignore = elsewhere.not_for_here()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what asks for more than this system has."""
+    elsewhere.skip(items)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """What a server's answers mean: frozen values made from bytes, and who it is that answers. No I/O."""
 
 import enum
+import functools
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -58,6 +59,7 @@ class Metrics:
     deferred: int | None = None
     prompt_tokens: int | None = None  # computed, those re-used not counted
     prompt_tokens_cached: int | None = None
+    prompt_seconds: float | None = None  # that computing prompt_tokens took
     predicted_tokens: int | None = None
     start_mark: str | None = None
 
@@ -233,14 +235,18 @@ def _decoded(rest: _SlotRest) -> int | None:
     return token.n_decoded if token else None
 
 
+@functools.lru_cache(maxsize=8)  # a server at rest says the same ten times a second; a router has several models
 def read_metrics(body: bytes, start_mark: str | None) -> Metrics:
     """Read the answer of /metrics, in the text form of Prometheus."""
     values: dict[str, int] = {}
+    seconds: float | None = None
     for line in body.decode("utf-8", "replace").splitlines():
         if line.startswith("llamacpp:"):
             name, _, value = line.removeprefix("llamacpp:").rpartition(" ")
             try:
-                values[name.partition("{")[0]] = int(float(value))
+                number = float(value)
+                values[name.partition("{")[0]] = int(number)
+                seconds = number if name.startswith("prompt_seconds_total") else seconds
             except (ValueError, OverflowError):
                 continue  # a counter we cannot read is one that is not there
     if not values:
@@ -250,6 +256,7 @@ def read_metrics(body: bytes, start_mark: str | None) -> Metrics:
         deferred=values.get("requests_deferred"),
         prompt_tokens=values.get("prompt_tokens_total"),
         prompt_tokens_cached=values.get("prompt_tokens_cached_total"),
+        prompt_seconds=seconds,
         predicted_tokens=values.get("tokens_predicted_total"),
         start_mark=start_mark,
     )

@@ -4,18 +4,19 @@ Source of the shapes: llama.cpp, tools/server/README.md, and tests/engine/client
 """
 
 import http.client
-import logging
 import types
 from collections.abc import Mapping
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import requests
-import urllib3
-from requests.adapters import HTTPAdapter
+from requests.adapters import BaseAdapter
+from requests.structures import CaseInsensitiveDict
+from requests.utils import DEFAULT_CA_BUNDLE_PATH
 
 from engine.client import answers
 from engine.client.answers import Completion, Health, Identity, Kind, Metrics, Model, Props, Restored, Saved, Slot
-from engine.client.wire import Line, timed
+from engine.client.wire import Line, NoConnection, tied
 from engine.clock import SystemClock
 from engine.errors import ServerError, ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
 
@@ -33,8 +34,6 @@ __all__ = [
     "Slot",
 ]
 _LIMIT = 4 * 1024 * 1024  # bytes of one answer; the largest honest one (/props with a chat template) has some 100 kB
-_CHUNK = 64 * 1024
-logging.getLogger("urllib3").setLevel(logging.ERROR)  # a broken header would fill the log, twenty times a second
 _REQUESTS = 50  # made once and kept; a router's models may be many
 _PROBE = 2.0  # seconds for one question of identify()
 
@@ -52,14 +51,15 @@ class LlamaServer:
         self.url = url.rstrip("/")
         self._key = api_key
         self._line = Line(SystemClock())
-        self._session = requests.Session()
+        self._wire = _Wire(self.url, self._line)
         self._made: dict[tuple[str, str, tuple[tuple[str, str], ...]], requests.PreparedRequest] = {}
+        self._session = requests.Session()
         self._session.trust_env = False  # the environment's proxies and .netrc
-        self._session.headers.update({"User-Agent": "zat-scs", "Accept-Encoding": "identity"})
+        self._session.headers = CaseInsensitiveDict({"User-Agent": "zat-scs"})
         if api_key:
             self._session.headers["Authorization"] = f"Bearer {api_key}"
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, _Adapter(self._line))
+            self._session.mount(scheme, self._wire)
 
     def __enter__(self) -> Self:
         return self
@@ -84,26 +84,26 @@ class LlamaServer:
     def health(self, timeout: float = 5.0) -> Health:
         """Ask whether the server takes requests. Needs no key, wakes nothing, and does not show sleep."""
         try:
-            return answers.read_health(self._ask("GET", "/health", timeout).body)
+            return answers.read_health(self._ask("GET", "/health", timeout).content)
         except ServerLoading:
             return Health.LOADING
 
     def props(self, model: str | None = None, timeout: float = 5.0) -> Props:
         """Ask what the server is. Wakes nothing."""
-        return answers.read_props(self._ask("GET", "/props", timeout, query=_named(model)).body)
+        return answers.read_props(self._ask("GET", "/props", timeout, query=_named(model)).content)
 
     def slots(self, model: str | None = None, timeout: float = 5.0) -> tuple[Slot, ...]:
         """Ask what the slots do. Wakes a sleeping server, and keeps it awake."""
-        return answers.read_slots(self._ask("GET", "/slots", timeout, query=_named(model)).body)
+        return answers.read_slots(self._ask("GET", "/slots", timeout, query=_named(model)).content)
 
     def metrics(self, model: str | None = None, timeout: float = 5.0) -> Metrics:
         """Ask for the counters. Wakes nothing; ServerRefused 501 where the server was started without them."""
         reply = self._ask("GET", "/metrics", timeout, query=_named(model))
-        return answers.read_metrics(reply.body, reply.headers.get("Process-Start-Time-Unix"))
+        return answers.read_metrics(reply.content, reply.headers.get("Process-Start-Time-Unix"))
 
     def models(self, timeout: float = 5.0) -> tuple[Model, ...]:
         """Ask which models there are. Wakes nothing."""
-        return answers.read_models(self._ask("GET", "/models", timeout).body)
+        return answers.read_models(self._ask("GET", "/models", timeout).content)
 
     def save(self, slot: int, filename: str, model: str | None = None, *, timeout: float) -> Saved:
         """Write the context of a slot to a file in the server's own folder. Waits while the slot is busy."""
@@ -129,7 +129,7 @@ class LlamaServer:
         body = {"prompt": prompt, "n_predict": n_predict, "cache_prompt": True, **_named(model)}
         if slot is not None:
             body["id_slot"] = slot
-        return answers.read_completion(self._ask("POST", "/completion", timeout, body=body).body)
+        return answers.read_completion(self._ask("POST", "/completion", timeout, body=body).content)
 
     def unstrand(self, n_ctx: int, slot: int, model: str | None = None, timeout: float = 2.0) -> None:
         """Start a prompt that waits behind a slot action though its slot, which can hold `n_ctx` tokens, is idle.
@@ -163,14 +163,14 @@ class LlamaServer:
             (Kind.LM_STUDIO, "/api/v0/models", b'"data"'),
         ):
             try:
-                if sign in self._ask("GET", path, _PROBE).body:
+                if sign in self._ask("GET", path, _PROBE).content:
                     return answers.identity(kind)
             except ServerRefused:
                 continue
         return answers.identity(Kind.OTHER)
 
     def _act(self, slot: int, action: str, body: Mapping[str, object], timeout: float) -> bytes:
-        return self._ask("POST", f"/slots/{slot}", timeout, query={"action": action}, body=body).body
+        return self._ask("POST", f"/slots/{slot}", timeout, query={"action": action}, body=body).content
 
     def _ask(
         self,
@@ -179,71 +179,49 @@ class LlamaServer:
         timeout: float,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, object] | None = None,
-    ) -> "_Reply":
+    ) -> requests.Response:
         """Make one call and return its answer if it is a yes."""
         self._line.begin(timeout)
         try:
-            reply = self._exchange(method, path, timeout, query, body)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, http.client.HTTPException, OSError) as error:
+            reply = self._exchange(method, path, query, body)
+        except (http.client.HTTPException, OSError, UnicodeError) as error:  # those of requests are OSErrors
             raise self._translate(error, timeout) from None
         finally:
             self._line.end()
-        if reply.status == 200:
+        if reply.status_code == 200:
             return reply
-        if 300 <= reply.status < 400:
+        if 300 <= reply.status_code < 400:
             text = f"points to {reply.headers.get('Location', 'nowhere')}, which is not followed"
         else:
-            text = answers.error_text(reply.body)
+            text = answers.error_text(reply.content)
         if self._key:
             text = text.replace(self._key, "(key)")  # a server may echo what it was sent
-        if reply.status == 503 and "loading model" in text.lower():
-            raise ServerLoading(reply.status, text)
-        raise ServerRefused(reply.status, text)
+        if reply.status_code == 503 and "loading model" in text.lower():
+            raise ServerLoading(reply.status_code, text)
+        raise ServerRefused(reply.status_code, text)
 
     def _exchange(
-        self,
-        method: str,
-        path: str,
-        timeout: float,
-        query: Mapping[str, str] | None,
-        body: Mapping[str, object] | None,
-    ) -> "_Reply":
-        request = self._prepared(method, path, query, body)
-        adapter = self._session.get_adapter(self.url)
-        # Past the session's own send: it would read the environment and look for redirects, twenty times a second.
-        with adapter.send(request, stream=True, timeout=timeout) as response:
-            data = bytearray()
-            for chunk in response.raw.stream(_CHUNK, decode_content=False):
-                data += chunk
-                if len(data) > _LIMIT:
-                    raise ServerRefused(response.status_code, f"answer too large: over {_LIMIT} bytes")
-            return _Reply(response.status_code, response.headers, bytes(data))
-
-    def _prepared(
         self, method: str, path: str, query: Mapping[str, str] | None, body: Mapping[str, object] | None
-    ) -> requests.PreparedRequest:
-        """Return the request; one without a body is made once."""
+    ) -> requests.Response:
+        """Return the answer; a request without a body is made once."""
         key = (method, path, tuple((query or {}).items()))
         made = self._made.get(key)
         if made is None or body is not None:
-            request = requests.Request(method, self.url + path, params=query, json=body)
-            made = self._session.prepare_request(request)
+            made = self._session.prepare_request(requests.Request(method, self.url + path, params=query, json=body))
             if body is None and len(self._made) < _REQUESTS:
                 self._made[key] = made
-        return made
+        # Past the session's own send: it would read the environment and look for redirects, twenty times a second.
+        return self._wire.send(made)
 
     def _translate(self, error: Exception, timeout: float) -> ServerError:
-        """Return our error for one of the libraries'; its text names the root cause and never a header."""
+        """Return our error for one of the library's; its text names the root cause and never a header."""
         if self._line.was_cut:
             return ServerUnreachable("broken off by us")
-        if isinstance(error, requests.ConnectTimeout):
+        if isinstance(error, NoConnection):
             return ServerUnreachable(f"no connection to {self.url} within {timeout:g} s")
-        if self._line.is_late or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+        if self._line.is_late or isinstance(error, TimeoutError):
             return ServerTimeout(f"no whole answer from {self.url} within {timeout:g} s")
-        root: BaseException = error
-        while inner := root.__cause__ or root.__context__:
-            root = inner
-        reason = (root.strerror if isinstance(root, OSError) else None) or str(root) or type(root).__name__
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
         return ServerUnreachable(f"{self.url}: {reason[:200]}")
 
 
@@ -251,24 +229,39 @@ def _named(model: str | None) -> dict[str, Any]:
     return {"model": model} if model is not None else {}
 
 
-class _Reply:
-    """Status, headers and body of one answer."""
+class _Wire(BaseAdapter):
+    """What `requests` sends through: one connection, tied to our line, and no retries."""
 
-    __slots__ = ("body", "headers", "status")
+    def __init__(self, url: str, line: Line) -> None:
+        super().__init__()
+        self._connection = tied(urlsplit(url), line, DEFAULT_CA_BUNDLE_PATH)
 
-    def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        self.status, self.headers, self.body = status, headers, body
+    def send(self, request: requests.PreparedRequest, *_options: Any, **_more: Any) -> requests.Response:
+        """Send it and take the whole answer; how long that may take, the line knows."""
+        connection = self._connection
+        connection.get_ready()
+        try:
+            connection.request(request.method or "", request.path_url, request.body, request.headers)
+            with connection.getresponse() as answer:
+                response = requests.Response()
+                response.status_code = answer.status
+                response.headers = CaseInsensitiveDict(answer.headers.items())
+                response._content = _whole(answer)  # noqa: SLF001 - the library's own adapters have no other way either
+                return response
+        except BaseException:
+            connection.close()  # what is left of this answer is no part of the next one
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
 
-class _Adapter(HTTPAdapter):
-    """One connection, tied to our line, and no retries."""
-
-    def __init__(self, line: Line) -> None:
-        self._line = line
-        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
-
-    def get_connection_with_tls_context(self, *args: Any, **options: Any) -> Any:
-        pool: Any = super().get_connection_with_tls_context(*args, **options)
-        if "ConnectionCls" not in vars(pool):
-            pool.ConnectionCls = timed(pool.ConnectionCls, self._line)
-        return pool
+def _whole(response: http.client.HTTPResponse) -> bytes:
+    """Read the body; the library itself takes one that is cut short for whole."""
+    body = response.read(_LIMIT + 1)
+    if len(body) > _LIMIT:
+        raise ServerRefused(response.status, f"answer too large: over {_LIMIT} bytes")
+    if response.length:
+        raise http.client.IncompleteRead(body, response.length)
+    return body

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from engine.client.answers import Health, Kind, Metrics, Model, Props, Slot
 from engine.client.api import LlamaServer
-from engine.client.view import Facts, flag
+from engine.client.view import Facts, Reuse, flag
 from engine.config.settings import Settings
 from engine.errors import ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
 from engine.events import ServerReport, ServerState
@@ -42,11 +42,24 @@ class Look:
     deferred: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    prompt_seconds: float | None = None
     predicted_tokens: int | None = None
     last_task: int | None = None
     model: str | None = None
     start_mark: str | None = None
     process: ProcessId | None = None
+
+
+def reuse_between(rest: Look | None, look: Look) -> Reuse | None:
+    """Return what prompts took from the cache between two looks; None where no counters show it."""
+    if rest is None or rest.model != look.model:
+        return None
+    if None in (look.cached_tokens, look.prompt_tokens, rest.cached_tokens, rest.prompt_tokens):
+        return None
+    cached = (look.cached_tokens or 0) - (rest.cached_tokens or 0)
+    computed = (look.prompt_tokens or 0) - (rest.prompt_tokens or 0)
+    told = look.prompt_seconds is not None and rest.prompt_seconds is not None
+    return Reuse(cached, computed, (look.prompt_seconds or 0.0) - (rest.prompt_seconds or 0.0) if told else None)
 
 
 class Observer:
@@ -262,6 +275,7 @@ def _from_metrics(metrics: Metrics) -> Look:
         deferred=deferred,
         prompt_tokens=metrics.prompt_tokens,
         cached_tokens=metrics.prompt_tokens_cached,
+        prompt_seconds=metrics.prompt_seconds,
         predicted_tokens=metrics.predicted_tokens,
         start_mark=metrics.start_mark,
     )

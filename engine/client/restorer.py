@@ -1,9 +1,11 @@
 """Decides whether a saved context goes back into the server now, and sends it: never on hope, never on a busy slot."""
 
+import hashlib
 import logging
 
+from engine.account import PromptReport
 from engine.client.answers import Kind, Slot
-from engine.client.contexts import SavedContext
+from engine.client.contexts import SavedContext, model_key
 from engine.client.view import Facts, Reuse
 from engine.client.workbench import Workbench
 from engine.errors import ServerError, ServerLoading, ServerRefused, ServerTimeout
@@ -24,6 +26,8 @@ class Restorer:
         self._facts: Facts | None = None  # the last ones known: while it is away they tell what was saved
         self._in_slot: SavedContext | None = None  # put there by us; a fresh server does not show it
         self._proving = False  # the next prompt tells whether the restore was of use
+        self._woken: float | None = None  # s that waking the server took, until a prompt has had the good of it
+        self._turn = 0  # of the view, when the server was last restored or woken
 
     def prepare(self, facts: Facts) -> None:
         """Wake and restore once. Raises ServerError; ServerUnreachable and ServerLoading may be tried again."""
@@ -41,13 +45,16 @@ class Restorer:
         view, facts = self._bench.view, self._bench.view.facts
         self._facts = facts or self._facts
         if view.loss is not None:
-            self._in_slot, self._proving = None, False
+            self._in_slot, self._proving, self._woken = None, False, None
             self._tell_lost(self._facts, view.loss)
         if reuse is None or facts is None:
             return
-        if self._proving and self._in_slot is not None:
-            self._prove(facts, self._in_slot, reuse)
-        self._proving = False
+        first = view.turns <= self._turn + 1  # of prompts before this one it is not known what they re-used
+        saved = self._in_slot if self._proving and first else None
+        self._book(facts, saved, reuse, self._woken if first else None)
+        if saved is not None:
+            self._prove(facts, saved, reuse)
+        self._proving, self._woken = False, None
 
     def candidate(self, facts: Facts) -> tuple[SavedContext | None, str]:
         """Return the context to give back; None and the reason if there is none."""
@@ -73,15 +80,20 @@ class Restorer:
         bench = self._bench
         saved, reason = self.candidate(facts)
         bench.view.waking = True
+        began, self._turn = bench.clock.now(), bench.view.turns
+        restoring: float | None = 0.0
         try:
             if saved is not None:
-                self._restore(facts, saved, self._slot_for(facts, saved), WAKE_TIMEOUT)
+                restoring = self._restore(facts, saved, self._slot_for(facts, saved), WAKE_TIMEOUT)
             else:
                 bench.tell(ContextState.NONE, None, f"woken without a context: {reason}")
                 bench.server.slots(facts.model, timeout=WAKE_TIMEOUT)
         except ServerError:
             bench.view.waking = False  # it may sleep on, and be woken by a prompt
             raise
+        waited_for = bench.view.busy or bench.view.turns != self._turn
+        if restoring is not None and not waited_for:
+            self._woken = max(0.0, bench.clock.now() - began - restoring)
 
     def _restore_if_lost(self, facts: Facts) -> None:
         bench = self._bench
@@ -126,8 +138,10 @@ class Restorer:
         wanted = saved.slot if setting == "auto" else int(setting)
         return wanted if facts.total_slots is None or wanted < facts.total_slots else 0
 
-    def _restore(self, facts: Facts, saved: SavedContext, slot: int, timeout: float) -> None:
+    def _restore(self, facts: Facts, saved: SavedContext, slot: int, timeout: float) -> float | None:
+        """Send it; return the seconds that the server needed for the restore alone, None if it did not succeed."""
         bench, loss = self._bench, self._bench.view.loss
+        self._turn = bench.view.turns
         bench.tell(ContextState.RESTORING, saved.tokens)
         try:
             answer = bench.act(
@@ -148,6 +162,8 @@ class Restorer:
             self._in_slot, self._proving = saved, True
             log.info("restored %d tokens in %.0f ms", answer.n_restored, answer.restore_ms)
             bench.tell(ContextState.RESTORED, answer.n_restored)
+            return answer.restore_ms / 1000
+        return None
 
     def _refused(self, saved: SavedContext, error: ServerRefused) -> None:
         """Ask this start of the server no more, if it is final: a refused restore leaves the slot empty."""
@@ -166,6 +182,11 @@ class Restorer:
         else:
             self._bench.tell(ContextState.NONE, None, loss)
 
+    def _book(self, facts: Facts, saved: SavedContext | None, reuse: Reuse, woken: float | None) -> None:
+        url, ours = self._bench.settings.server_url, None if saved is None else saved.tokens
+        name = server_name(facts, url)
+        self._bench.book(PromptReport(reuse.cached, reuse.computed, reuse.seconds, ours, woken, name))
+
     def _prove(self, facts: Facts, saved: SavedContext, reuse: Reuse) -> None:
         """Book what the first prompt after a restore re-used: that alone proves it."""
         log.info("the prompt re-used %d tokens and computed %d", reuse.cached, reuse.computed)
@@ -177,3 +198,8 @@ class Restorer:
         if not useful:
             detail = f"none of the {saved.tokens} restored tokens were re-used"
             self._bench.tell(ContextState.USELESS, saved.tokens, detail)
+
+
+def server_name(facts: Facts, url: str) -> str:
+    """Return a name for this server with this model and build, which tells nothing of them."""
+    return hashlib.blake2b(f"{url} {model_key(facts)} {facts.build}".encode(), digest_size=6).hexdigest()

@@ -80,10 +80,14 @@ def flag(command_line: tuple[str, ...], *names: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """What the prompts since the last rest took from the server's cache, in tokens."""
+    """What the prompts since the last rest took from the server's cache, in tokens.
+
+    `seconds`: that computing the rest took, None where the server does not say.
+    """
 
     cached: int
     computed: int
+    seconds: float | None = None
 
 
 def readable(folder: str, filename: str) -> Path | None:
@@ -96,8 +100,8 @@ def readable(folder: str, filename: str) -> Path | None:
 class View:
     """The shared knowledge. Each field is replaced as a whole; beside `waking`, `loss` and `in_doubt`, by one thread.
 
-    The watcher writes `facts`, `busy`, `sleeping`, `reachable`, `starts`; the prefetcher `own_actions`, `own_requests`
-    and `quiet_until`.
+    The watcher writes `facts`, `busy`, `sleeping`, `reachable`, `starts`, `turns`; the prefetcher `own_actions`,
+    `own_requests` and `quiet_until`.
     """
 
     facts: Facts | None = None
@@ -105,6 +109,7 @@ class View:
     busy: bool = False
     sleeping: bool = False
     starts: int = 0  # how often the server was seen to be started, or lost
+    turns: int = 0  # how often it was seen to come to rest after prompts
     loss: str | None = None  # why the server's own context is gone; None: not seen to be gone
     waking: bool = False  # we sent something that wakes it
     own_actions: int = 0  # slot actions of ours in flight

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from engine.client.observer import LOST_BUSY, Look, Observer
+from engine.client.observer import LOST_BUSY, Look, Observer, reuse_between
 from engine.client.view import Helper, Reuse, View
 from engine.clock import Clock
 from engine.config.settings import Settings
@@ -158,7 +158,8 @@ class Interpreter:
             events = [PromptArrived(), PromptFinished()]  # one came and one went between two looks
         self._outstanding = work
         if work == 0 and events and not look.sleeping:
-            self.reuse = self._reused(look)
+            self.reuse = reuse_between(self._rest, look)
+            self._view.turns += 1
             self._view.loss = None  # after a prompt the server holds its context itself
         return events
 
@@ -169,15 +170,6 @@ class Interpreter:
             return False
         pairs = ((before.predicted_tokens, look.predicted_tokens), (before.last_task, look.last_task))
         return any(new is not None and new != old for old, new in pairs)
-
-    def _reused(self, look: Look) -> Reuse | None:
-        base = self._rest
-        if base is None or base.model != look.model:
-            return None
-        if None in (look.cached_tokens, look.prompt_tokens, base.cached_tokens, base.prompt_tokens):
-            return None
-        cached = (look.cached_tokens or 0) - (base.cached_tokens or 0)
-        return Reuse(cached, (look.prompt_tokens or 0) - (base.prompt_tokens or 0))
 
     def _remember(self, now: float, look: Look) -> None:
         if look.work is not None and not look.sleeping:

@@ -1,17 +1,25 @@
-"""The wire under api.py: one call's deadline, and how another thread cuts it. Knows sockets, not `requests`."""
+"""The wire under api.py: one persistent connection, one call's deadline, and how another thread cuts it.
 
-import functools
+The standard library's HTTP where `requests` has pools: twenty looks a second are much of what this program costs.
+"""
+
 import http.client
 import io
 import logging
+import math
+import select
 import socket
+import ssl
+import sys
 import threading
-from collections.abc import Callable
 from typing import Any
+from urllib.parse import SplitResult
 
 from engine.clock import Clock
 
 _log = logging.getLogger(__name__)
+
+_NAP = 0.2 if sys.platform == "win32" else math.inf  # s; there a cut does not wake whoever reads
 
 
 class Line:
@@ -66,6 +74,10 @@ class Line:
                     _log.debug("nothing to cut: the connection is not open")
 
 
+class NoConnection(ConnectionError):  # noqa: N818 - what happened
+    """Nobody took the connection within the call's time."""
+
+
 class _TimedReader(io.RawIOBase):
     """Reads from a socket, each time with what is left of the call's time: a dripping server gains nothing."""
 
@@ -74,14 +86,22 @@ class _TimedReader(io.RawIOBase):
         self._raw = sock.makefile("rb", buffering=0)
         self.has_ended = False
 
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """Be what http.client reads an answer from."""
+        return io.BufferedReader(self)
+
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._socket.settimeout(self._line.remaining())
-        count = self._raw.readinto(buffer)
-        self.has_ended = count == 0
-        return count
+        while True:
+            self._socket.settimeout(min(self._line.remaining(), _NAP))
+            try:
+                count = self._socket.recv_into(buffer)
+            except TimeoutError:  # remaining() tells whose time is over
+                continue
+            self.has_ended = count == 0
+            return count
 
     def close(self) -> None:
         self._raw.close()
@@ -89,11 +109,9 @@ class _TimedReader(io.RawIOBase):
 
 
 class _Response(http.client.HTTPResponse):
-    def __init__(self, sock: socket.socket, *args: Any, line: Line, **options: Any) -> None:
-        super().__init__(sock, *args, **options)
-        self.fp.close()
+    def __init__(self, sock: socket.socket, line: Line, method: str | None) -> None:
         self._reader = _TimedReader(sock, line)
-        self.fp = io.BufferedReader(self._reader)
+        super().__init__(self._reader, method=method)  # type: ignore[arg-type] # it only asks for a file to read
 
     def begin(self) -> None:
         super().begin()
@@ -101,14 +119,54 @@ class _Response(http.client.HTTPResponse):
             raise http.client.RemoteDisconnected("closed within the headers of its answer")
 
 
-def timed(plain: type[Any], line: Line) -> Callable[..., Any]:
-    """Return this class of connections, tied to our line."""
+class _Tied(http.client.HTTPConnection):
+    """A connection whose every wait ends with the call on `line`. The environment's proxies mean nothing to it."""
 
-    class Timed(plain):  # type: ignore[misc] # plain or TLS, as the pool has it
-        response_class = functools.partial(_Response, line=line)
+    line: Line
 
-        def connect(self) -> None:
+    def connect(self) -> None:
+        self.timeout = self.line.remaining()
+        try:
             super().connect()
-            line.opened(self.sock)
+        except TimeoutError as error:
+            raise NoConnection from error
+        self.line.opened(self.sock)
 
-    return Timed
+    def response_class(self, sock: socket.socket, *, method: str | None) -> _Response:  # type: ignore[override] # a method makes one, too
+        return _Response(sock, self.line, method)
+
+    def get_ready(self) -> None:
+        """Let go of a connection that the server has closed meanwhile; let what is sent have the call's time."""
+        if self.sock is None:
+            return
+        if _has_news(self.sock):
+            self.close()
+        else:
+            self.sock.settimeout(self.line.remaining())
+
+
+class _TiedTls(_Tied, http.client.HTTPSConnection):
+    """The same over TLS: `connect` goes on to HTTPSConnection's."""
+
+
+def tied(url: SplitResult, line: Line, authorities: str) -> _Tied:
+    """Return a connection to this address, not open yet, tied to `line`. `authorities`: a file of certificates."""
+    host = url.hostname or ""
+    if url.scheme == "https":
+        # The system's certificates; on a Mac, or packed for any Linux, Python finds none.
+        trust = ssl.create_default_context()
+        trust.load_verify_locations(authorities)
+        made: _Tied = _TiedTls(host, url.port, context=trust)
+    else:
+        made = _Tied(host, url.port)
+    made.line = line
+    return made
+
+
+def _has_news(sock: socket.socket) -> bool:
+    """Tell whether something, or its end, came over a connection on which nothing was asked."""
+    if sys.platform == "win32":  # without poll, and without select's limit elsewhere
+        return bool(select.select([sock], [], [], 0)[0])
+    news = select.poll()
+    news.register(sock, select.POLLIN)
+    return bool(news.poll(0))

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from engine.account import PromptReport
 from engine.client.api import LlamaServer
 from engine.client.contexts import Contexts
 from engine.client.view import View
@@ -97,6 +98,10 @@ class Workbench:
         if report != self._report:
             self._report = report
             self._post(report)
+
+    def book(self, report: PromptReport) -> None:
+        """Report what prompts took from the server."""
+        self._post(report)
 
     def say_once(self, sentence: str) -> None:
         """Log a warning once."""

@@ -46,7 +46,7 @@ class Settings:
         "Prediction", unit="s", low=1.0, high=600.0,
     )  # fmt: skip
     timer_from: str = tunable(
-        "evidence", "Patience counts from", "evidence: from the last key or word; entry: from the preparation itself.",
+        "evidence", "Patience counts from", "evidence: from the last sign of a prompt; entry: from the preparation itself.",
         "Prediction", choices=("evidence", "entry"),
     )  # fmt: skip
     lambda_decay: float = tunable(
@@ -147,6 +147,12 @@ class Settings:
     linger: float = tunable(
         60.0, "Linger", "A job that loses work by each pause is given back this long after a reply.",
         "Background job", unit="s", low=0.0, high=3600.0,
+    )  # fmt: skip
+    job_worth: float = tunable(
+        0.0, "Worth of the job",
+        "How many seconds of waiting one second of the background job is worth; a preparation that would cost more "
+        "than it saves is not begun. 0: never weighed.",
+        "Background job", low=0.0, high=100.0,
     )  # fmt: skip
 
     ordered: ClassVar[tuple[str, ...]] = ("MIN_THRESHOLD", "INITIAL_THRESHOLD", "MAX_THRESHOLD")

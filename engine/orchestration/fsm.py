@@ -150,11 +150,7 @@ def _note(  # noqa: C901, PLR0911 - one return a kind of event reads best
     """Take note of what an event tells, whatever the state."""
     match event:
         case Tick():
-            # The quiet before this tick ends the hold, even if this tick brings new evidence.
-            machine = replace(machine, sensing=event.sensing, known_window=event.known_window)
-            quiet_from = machine.quiet_from if machine.holding(now) else None
-            touched_at = event.evidence_at if event.touched_at is None else event.touched_at
-            return replace(machine, evidence_at=event.evidence_at, touched_at=touched_at, quiet_from=quiet_from)
+            return _ticked(machine, event, now)
         case PromptArrived():
             return replace(machine, outstanding=machine.outstanding + 1)
         case PromptFinished():
@@ -177,6 +173,18 @@ def _note(  # noqa: C901, PLR0911 - one return a kind of event reads best
             return replace(machine, threshold=_within(new, new.initial_threshold if changed else machine.threshold))
         case _:
             return machine
+
+
+def _ticked(machine: Machine, tick: Tick, now: float) -> Machine:
+    """Take note of a tick. In the quiet it tells nothing new, ten times a second."""
+    if (machine.sensing, machine.known_window) != (tick.sensing, tick.known_window):
+        machine = replace(machine, sensing=tick.sensing, known_window=tick.known_window)
+    # The quiet before this tick ends the hold, even if this tick brings new evidence.
+    quiet_from = machine.quiet_from if machine.holding(now) else None
+    touched_at = tick.evidence_at if tick.touched_at is None else tick.touched_at
+    if (machine.evidence_at, machine.touched_at, machine.quiet_from) == (tick.evidence_at, touched_at, quiet_from):
+        return machine
+    return replace(machine, evidence_at=tick.evidence_at, touched_at=touched_at, quiet_from=quiet_from)
 
 
 def _follow(

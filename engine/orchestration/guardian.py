@@ -17,11 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from engine import processes
+from engine import itself, processes
 from engine.errors import BackendUnavailable, LedgerError
-from engine.orchestration.ledger import Ledger, undo
+from engine.orchestration.ledger import Ledger, get_ready, undo
 
 LEASE = 2.0  # seconds without a beat, while something is held, after which the child gives back
+ARM = b"a"  # something is about to be held, and stands in the ledger
 BEAT = b"b"  # something is held
 REST = b"q"  # nothing is held
 LEAVE = b"x"  # the child is not needed any more
@@ -35,7 +36,7 @@ _IGNORED = ("SIGINT", "SIGHUP", "SIGTERM", "SIGQUIT", "SIGTSTP", "SIGPIPE")
 
 def command(ledger: Path) -> list[str]:
     """Return what starts the child."""
-    return [sys.executable, "-P", "-m", "engine.orchestration.guardian", str(ledger.absolute())]
+    return itself.command("engine.orchestration.guardian", str(ledger.absolute()))
 
 
 class Guardian:
@@ -71,17 +72,15 @@ class Guardian:
         if self.alive:
             return
         self.stop()
-        root = str(Path(__file__).parents[2])
-        paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
         try:
-            child = subprocess.Popen(  # noqa: S603 - our own interpreter
+            child = subprocess.Popen(  # noqa: S603 - a part of ourselves
                 command(self._ledger),
                 bufsize=0,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd="/" if sys.platform != "win32" else None,
-                env={**os.environ, "PYTHONPATH": paths},
+                env=itself.environment(),
                 start_new_session=True,
                 creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
             )
@@ -102,8 +101,10 @@ class Guardian:
     def arm(self) -> None:
         """See to it that the child is alive and knows that something is held. Raises BackendUnavailable."""
         self.start()
-        self._armed = True
-        if not self.beat():
+        with self._pipe:
+            self._armed = True
+            heard = self._say(ARM)
+        if not heard:
             raise BackendUnavailable("the guardian does not listen")
 
     def beat(self) -> bool:
@@ -172,7 +173,7 @@ def main(arguments: list[str]) -> int:
     hear = _hear_by_thread() if sys.platform == "win32" else _hear
     os.write(1, _READY)
     os.dup2(2, 1)
-    _watch(hear)
+    _watch(hear, ledger)
     os.dup2(2, 0)  # from here on the parent sees that nobody listens
     _give_back(ledger)
     return 0
@@ -203,14 +204,17 @@ def _hear_by_thread() -> Callable[[float | None], bytes | None]:
     return hear
 
 
-def _watch(hear: Callable[[float | None], bytes | None]) -> None:
+def _watch(hear: Callable[[float | None], bytes | None], ledger: Ledger) -> None:
     """Return when the parent left, died, or missed a beat while something was held."""
     armed = False
     while True:
         said = hear(LEASE if armed else None)
         if not said or LEAVE in said:
             return
-        armed = said.endswith(BEAT)
+        armed = said.endswith((ARM, BEAT))
+        if ARM in said:
+            with suppress(LedgerError):
+                get_ready(ledger.read())
 
 
 def _give_back(ledger: Ledger) -> None:

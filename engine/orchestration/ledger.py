@@ -6,10 +6,11 @@ The guardian loads this module and must stay small: no psutil on Linux, nothing 
 import os
 import stat
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -210,37 +211,41 @@ def undo(entries: Collection[Entry]) -> tuple[Undone, ...]:
 
 def _undo(entry: Entry) -> Undone:
     try:
-        match entry:
-            case Resume():
-                return _resume(entry)
-            case Renice():
-                return _renice(entry)
-            case _:
-                return _undo_elsewhere(entry)
+        return _means(entry)(entry)
     except Exception as error:  # noqa: BLE001 - one that fails must not keep the others from being given back
         return Undone(entry, False, f"{type(entry).__name__}: {error!r}")
 
 
-def _undo_elsewhere(entry: UnpauseFolding | RestoreBoinc | RestoreMps | RestoreGpuClass) -> Undone:
-    """Let the backend undo it; it is loaded now and not before, since the guardian must stay small."""
+def get_ready(entries: Collection[Entry]) -> None:
+    """Load what undoing these takes: when it is needed, the program's folder may be gone. Never raises."""
+    for entry in entries:
+        with suppress(Exception):
+            _means(entry)
+
+
+def _means(entry: Entry) -> Callable[[Any], Undone]:
+    """Return what undoes it; a backend is loaded here and not before, since the guardian must stay small."""
     match entry:
+        case Resume():
+            return _resume
+        case Renice():
+            return _renice
         case UnpauseFolding():
             from engine.orchestration.backends.folding import undo as unpause  # noqa: PLC0415 - as above
 
-            return unpause(entry)
+            return unpause
         case RestoreBoinc():
             from engine.orchestration.backends.boinc import undo as end_lease  # noqa: PLC0415 - as above
 
-            return end_lease(entry)
+            return end_lease
         case RestoreMps():
             from engine.orchestration.backends.mps_control import undo as restore  # noqa: PLC0415 - as above
 
-            return restore(entry)
+            return restore
         case RestoreGpuClass():
-            from engine.orchestration import windows_gpu  # noqa: PLC0415 - as above
+            from engine.orchestration.windows_gpu import undo as restore_class  # noqa: PLC0415 - as above
 
-            process = ProcessId(entry.pid, entry.start)
-            return Undone(entry, *windows_gpu.restore(process, entry.name, entry.previous, entry.ours))
+            return restore_class
 
 
 def recover(path: Path) -> tuple[str, ...]:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import platformdirs
 
+from engine import itself
+
 _log = logging.getLogger(__name__)
 
 _APP = "zat-scs"
 _NAME = "zat-scs-release"
 _RUN_ONCE = r"Software\Microsoft\Windows\CurrentVersion\RunOnce"
-_PROGRAM = "from app.cli import main; raise SystemExit(main())"
 
 
 def see_to(ledger: Path, needed: bool) -> None:
@@ -33,10 +34,7 @@ def see_to(ledger: Path, needed: bool) -> None:
 
 def command() -> list[str]:
     """Return what gives back by hand."""
-    if getattr(sys, "frozen", False):
-        return [sys.executable, "release"]
-    script = Path(sys.executable).with_name(f"{_APP}.exe" if sys.platform == "win32" else _APP)
-    return [str(script), "release"] if script.exists() else [sys.executable, "-c", _PROGRAM, "release"]
+    return itself.told("release", silent=True)
 
 
 if sys.platform == "win32":

@@ -74,7 +74,7 @@ class Guard:
 
 def _crossed(machine: Machine, event: MachineEvent, now: float, settings: Settings) -> bool:
     del settings
-    above = isinstance(event, Tick) and event.probability >= machine.threshold
+    above = isinstance(event, Tick) and event.probability >= machine.threshold and event.pays
     return above and not machine.paused and not machine.holding(now)
 
 
@@ -104,7 +104,7 @@ def _recent(machine: Machine, event: MachineEvent, now: float, settings: Setting
 
 
 ALWAYS = Guard("", lambda *_: True)
-CROSSED = Guard("P ≥ threshold, not holding, not paused", _crossed)
+CROSSED = Guard("P ≥ threshold, it pays, not holding, not paused", _crossed)
 EXPIRED = Guard("INACTIVITY_TIMER over (counted as TIMER_FROM says)", _expired)
 ATTENDED_PROMPT = Guard("attended", _attended)
 ASKED = Guard("it was asked for", lambda machine, *_: machine.asked_until is not None)

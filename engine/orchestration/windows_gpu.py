@@ -11,7 +11,7 @@ from typing import Protocol
 from engine import processes
 from engine.errors import BackendUnavailable
 from engine.orchestration.backends.grips import FOREIGN, LeftAlone
-from engine.orchestration.ledger import Entry
+from engine.orchestration.ledger import Entry, RestoreGpuClass, Undone
 from engine.processes import Outcome, ProcessId
 
 IDLE = 0  # the lowest of D3DKMT_SCHEDULINGPRIORITYCLASS; 2 is normal, 5 real time
@@ -91,6 +91,11 @@ def restore(process: ProcessId, name: str, previous: int, ours: int, *, calls: C
         if handle and calls.set(handle, previous) == 0 and _class_of(calls, handle) == previous:
             return True, f"{name} has its scheduling class of the card back"
     return False, f"{name} ({process.pid}) could not be given its scheduling class of the card back"
+
+
+def undo(entry: RestoreGpuClass) -> Undone:
+    """Give the class back that the ledger names."""
+    return Undone(entry, *restore(ProcessId(entry.pid, entry.start), entry.name, entry.previous, entry.ours))
 
 
 @contextmanager

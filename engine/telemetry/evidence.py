@@ -231,16 +231,19 @@ class Turns:
 
     def __init__(self) -> None:
         self._enters: deque[float] = deque()
+        self._prompted_at = -math.inf
         self._replied_at: float | None = None
 
     def take(self, now: float, presses: Iterable[KeyPress]) -> None:
-        """Take in the presses of one tick."""
-        self._enters.extend(press.at for press in presses if press.kind is KeyKind.ENTER)
+        """Take in the presses of one tick. An Enter may be heard after its prompt was: the loop takes prompts first."""
+        enters = (press.at for press in presses if press.kind is KeyKind.ENTER)
+        self._enters.extend(at for at in enters if not 0 <= self._prompted_at - at <= self.ANSWERED)
         while self._enters and now - self._enters[0] > self.MEMORY:
             self._enters.popleft()
 
     def prompted(self, now: float) -> None:
         """Take note that the last Enters were answered by a prompt."""
+        self._prompted_at = now
         while self._enters and now - self._enters[-1] <= self.ANSWERED:
             self._enters.pop()
 

@@ -41,7 +41,7 @@ class Features:
         self._window: Window | None = None
         self.standing: Standing = NOTHING  # of the window in front, as of the last values()
         self._window_at = -math.inf
-        self._last_key = self._paste = self._enter = -math.inf
+        self._last_key = self._paste = self._enter = self._prompted = -math.inf
         self._voice = self._voice_from = self._reply = -math.inf
         self._bout_from = -math.inf
         self._bout = self._deletes = 0
@@ -64,7 +64,10 @@ class Features:
             self._turn_to(readings.window, now)
         touched = False
         for press in readings.keys:
-            touched |= self._press(press.at, press.kind)
+            if press.at > self._prompted:
+                touched |= self._press(press.at, press.kind)
+            else:
+                self._sent(press.kind)
         self._room.take(readings.db, readings.voice)
         if self._room.speech:
             if now - self._voice > 3.0:
@@ -78,6 +81,7 @@ class Features:
 
     def prompted(self, now: float) -> None:
         """Take note of a prompt."""
+        self._prompted = now
         self._prompts.add(now)
         while self._open_enters and now - self._open_enters[-1] <= ANSWERED:
             self._open_enters.pop()
@@ -144,6 +148,11 @@ class Features:
         self._close_bout()
         self._window, self._window_at = window, now
         self._bout, self._bout_from = 0, -math.inf
+
+    def _sent(self, kind: KeyKind) -> None:
+        """Take in a press from before the last prompt: the loop takes prompts first, so its Enter is heard after it."""
+        if kind is KeyKind.ENTER and self._window is not None:
+            self._habits.entered(self._window)
 
     def _press(self, at: float, kind: KeyKind) -> bool:
         """Take in one press; True if it is a sign of writing."""

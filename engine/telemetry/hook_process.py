@@ -7,14 +7,14 @@ dies. Nothing else about a key ever leaves it. On Windows and macOS it is untest
 
 import contextlib
 import math
-import os
 import queue
 import subprocess
 import sys
 import threading
 from collections import deque
-from pathlib import Path
+from collections.abc import Sequence
 
+from engine import itself
 from engine.clock import Clock, SystemClock
 from engine.errors import SensorUnavailable
 from engine.telemetry.evidence import KeyKind, KeyPress
@@ -23,7 +23,7 @@ PATIENCE = 10.0  # s for the child to be ready: a cold disk, a virus scanner
 LEAVING = 1.0  # s for it to end
 _READY = "ready"
 _UNAVAILABLE = "unavailable "
-_COMMAND = (sys.executable, "-P", "-m", "engine.telemetry.hook_process")
+_COMMAND = tuple(itself.command("engine.telemetry.hook_process"))
 
 
 class HookProcess:
@@ -87,17 +87,15 @@ def understood(line: str, ready_at: float, now: float) -> KeyPress | None:
 
 
 def _start(command: tuple[str, ...]) -> subprocess.Popen[str]:
-    root = str(Path(__file__).parents[2])
-    paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     try:
-        return subprocess.Popen(  # noqa: S603 - our own interpreter
+        return subprocess.Popen(  # noqa: S603 - a part of ourselves
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": paths},
+            env=itself.environment(),
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
     except OSError as error:
@@ -116,8 +114,9 @@ class _Outbox:
         self.next = self._presses.get
 
 
-def main() -> int:
+def main(words: Sequence[str] = ()) -> int:
     """Run the child."""
+    del words
     from engine.telemetry import keyboard  # noqa: PLC0415 - the parent's side is imported by it
 
     clock, outbox = SystemClock(), _Outbox()

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from engine.config.settings import Settings
 from engine.events import Tick
-from engine.telemetry.evidence import Evidence, Readings, RuledEvidence, SeedEvidence, clip
+from engine.telemetry.evidence import Evidence, Readings, RuledEvidence, SeedEvidence, Turns, clip
 from engine.telemetry.habits import Habits
 from engine.telemetry.learned import LearnedEvidence
+from engine.telemetry.personal import Personal
+from engine.telemetry.reasons import ASKED, Ground, in_words
 
 GAP = 5.0  # s; longer without a tick means suspend or a stopped process: what was sensed before says nothing
 LATE = 1.5  # ticks; a later one uses the true dt
@@ -44,14 +46,18 @@ class Fused:
 
 
 class Fusion:
-    """Carries P(I_t) from tick to tick. `habits`: where prompts came from, as learned on earlier days."""
+    """Carries P(I_t) from tick to tick. `habits`, `personal`: what was learned of this user on earlier days."""
 
-    def __init__(self, settings: Settings, habits: Habits | None = None) -> None:
+    def __init__(self, settings: Settings, habits: Habits | None = None, personal: Personal | None = None) -> None:
         self.probability = 0.0
+        self.fused = Fused(0.0, None, None, None, None, sensing=False)  # the last tick's
         self.evidence_at: float | None = None
         self.touched_at: float | None = None
         self.habits = habits or Habits()
+        self.personal = personal or Personal()
         self._last: float | None = None
+        self._replied_at: float | None = None
+        self._terms = 0.0, 0.0  # the newest that were above 0
         self._settings = settings
         self._evidence = self._reading(settings)
         self.configure(settings)
@@ -70,17 +76,38 @@ class Fusion:
         self.evidence_at = self.touched_at = None
         self._evidence = self._reading(self._settings)
 
+    def forget(self) -> None:
+        """Forget what was learned of this user, and all evidence with it."""
+        self.habits, self.personal = Habits(), Personal()
+        self.clear()
+
     def prompted(self, now: float) -> None:
         """Take note that a prompt arrived."""
         self._evidence.prompted(now)
 
     def replied(self, now: float) -> None:
         """Take note that the server finished a reply."""
+        self._replied_at = now
         self._evidence.replied(now)
 
     def disappointed(self) -> None:
         """Take note of a false positive."""
         self._evidence.disappointed()
+
+    def because(self, *, asked: bool) -> str:
+        """Say what a preparation rests on, in a few words for people. `asked`: somebody asked for it."""
+        if asked:
+            return ASKED
+        since = None if self._replied_at is None or self._last is None else self._last - self._replied_at
+        evidence = self._evidence
+        grounds = evidence.grounds() if isinstance(evidence, LearnedEvidence) else None
+        if grounds is not None:
+            return in_words(grounds, since)
+        f_c, g_a = self._terms
+        if isinstance(evidence, SeedEvidence):
+            return in_words({Ground.TYPING: f_c, Ground.SOUND: g_a}, None, shown=True)
+        turn = 0.0 if since is None or since > Turns.HALVING else 1.0
+        return in_words({Ground.TYPING: f_c, Ground.VOICE: g_a, Ground.TURN: turn}, since, shown=True)
 
     def step(self, now: float, readings: Readings) -> Fused:
         """Fuse one tick.
@@ -107,7 +134,9 @@ class Fusion:
         w_aud = self._settings.weight_aud if sound else 0.0
         f_c, g_a = self._evidence.terms(now, carried, w_key, w_aud)
         self.probability = clip(carried + w_key * f_c + w_aud * g_a)
-        return Fused(
+        if f_c or g_a:
+            self._terms = f_c, g_a
+        self.fused = Fused(
             self.probability,
             f_c if keys else None,
             g_a if sound else None,
@@ -116,11 +145,12 @@ class Fusion:
             readings.keyboard or readings.microphone,
             self._evidence.known_window,
         )
+        return self.fused
 
     def _reading(self, settings: Settings) -> Evidence:
         if settings.evidence == "seed":
             return SeedEvidence()
-        return LearnedEvidence(self.habits) if settings.learned else RuledEvidence()
+        return LearnedEvidence(self.habits, self.personal) if settings.learned else RuledEvidence()
 
 
 def loudness(squares: Iterable[float]) -> float:

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 ON = "on"
 OFF = "off"
+STARTING = "unavailable: starting"  # for a moment after start()
 CHECK_EVERY = 1.0  # s
 FIRST_PAUSE = 1.0  # s, doubled after each failure
 LONGEST_PAUSE = 60.0  # s; having stayed open for as long ends a row of failures
@@ -64,7 +65,7 @@ class Supervisor:
             return
         # Each run has its own event: a thread left behind by stop() can never take itself for the new one.
         self._stopping = threading.Event()
-        self._state = "unavailable: starting"
+        self._state = STARTING
         self._thread = threading.Thread(
             target=self._run, args=(self._stopping,), name=f"{self._name} sensor", daemon=True
         )

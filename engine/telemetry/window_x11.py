@@ -12,6 +12,7 @@ from engine.clock import Clock
 from engine.errors import SensorUnavailable
 from engine.telemetry import x_server
 from engine.telemetry.evidence import Window
+from engine.telemetry.oblivion import ForgetfulLine, overwrite_freed
 
 PATIENCE = 1.5  # s for the thread to end
 CALM = 0.25  # s between two looks: a title with a clock or a spinner in it changes all the time
@@ -45,6 +46,7 @@ class Watch:
         self._atoms = {display.intern_atom(name): name for name in _ATOMS}
         self._ids = {name: atom for atom, name in self._atoms.items()}
         self._root = display.screen().root
+        display.display.socket = ForgetfulLine(display.display.socket)  # titles come through it
         self._front: Any = None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="window watch", daemon=True)
@@ -68,6 +70,7 @@ class Watch:
             self._watch(self._root)
             while not self._closing.is_set():
                 managed = self._look()
+                overwrite_freed()
                 self._closing.wait(CALM)
                 self._await_change(None if managed else self._clock.now() + POLL - CALM)
         if not self._closing.is_set():

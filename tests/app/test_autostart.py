@@ -130,15 +130,3 @@ def test_the_entry_lies_where_the_desktop_looks(monkeypatch: pytest.MonkeyPatch,
     there = autostart.of_this_system()
     assert isinstance(there, DesktopEntry)
     assert there.path == Path("/nowhere/.config/autostart/zat-scs.desktop")
-
-
-def test_the_program_is_found_in_each_form(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The installed script, the interpreter where there is none, and the frozen program."""
-    interpreter = tmp_path / "python"
-    monkeypatch.setattr(sys, "executable", str(interpreter))
-    assert autostart.program() == [str(interpreter), "-m", "app"]
-    script = tmp_path / "zat-scs"
-    script.touch(mode=0o755)
-    assert autostart.program() == [str(script)]
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert autostart.program() == [str(interpreter)]

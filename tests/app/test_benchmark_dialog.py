@@ -9,7 +9,8 @@ import pytest
 from PySide6.QtGui import QGuiApplication
 from pytestqt.qtbot import QtBot
 
-from app.benchmark_dialog import COMMAND, BenchmarkDialog
+from app.benchmark_dialog import BenchmarkDialog
+from engine import itself
 from engine.config.settings import Settings
 
 FIGURES = {"server": "stand-in", "tokens": 3000, "runs": 3, "cold_ms": 1843.0, "prepared_ms": 61.2, "warm_ms": 58.9,
@@ -31,10 +32,9 @@ def acting(dialog: BenchmarkDialog, script: str) -> None:
     dialog.command = (sys.executable, "-c", "import json, sys, time\n" + script)
 
 
-def test_it_runs_the_benchmark_of_this_python(dialog: BenchmarkDialog) -> None:
-    """By the module's name, as JSON."""
-    assert dialog.command == (sys.executable, *COMMAND)
-    assert COMMAND == ("-m", "diagnostics.benchmark", "--json")
+def test_it_runs_the_benchmark_of_this_program(dialog: BenchmarkDialog) -> None:
+    """As a user would, as JSON."""
+    assert dialog.command == tuple(itself.told("benchmark", "--json"))
 
 
 def test_progress_then_figures(dialog: BenchmarkDialog, qtbot: QtBot) -> None:

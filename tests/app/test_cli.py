@@ -64,6 +64,17 @@ def test_wrong_use_of_the_common_options(words: list[str], expected: str, capsys
     assert expected in capsys.readouterr().err
 
 
+def test_a_reader_that_has_seen_enough_is_no_defect(tmp_path: Path) -> None:
+    """As `zat-scs settings | head -1` would be: nothing is complained of."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    env = {**os.environ, **user_folders(tmp_path)}
+    command = [sys.executable, "-m", "app", "settings"]
+    ended = subprocess.run(command, env=env, check=False, stdout=writing, stderr=subprocess.PIPE, timeout=120)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
 def test_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 2 and the list of commands."""
     for words in (["nonsense"], ["engine", "--for", "minus"], ["engine", "--for", "-1"]):
@@ -147,7 +158,8 @@ def test_doctor_says_what_is_missing_and_the_flag_that_changes_it(tmp_path: Path
         words = ["doctor", "--set", f"SERVER_URL={server.url}", "--set", "MICROPHONE=off"]
         answer = run(tmp_path, *words, "--json", DISPLAY="")
         found = json.loads(answer.stdout)
-        assert set(found) >= {"server", "background", "sensors", "settings"}
+        assert set(found) >= {"server", "background", "sensors", "benefit", "settings"}
+        assert found["benefit"]["saving_per_prompt_s"] is None
         assert (found["server"]["state"], found["server"]["kind"]) == ("up", "llama_server")
         assert any("--slot-save-path" in sentence for sentence in found["server"]["advice"])
         assert found["background"]["chosen"] in ("process", "null")
@@ -157,6 +169,7 @@ def test_doctor_says_what_is_missing_and_the_flag_that_changes_it(tmp_path: Path
         assert found["settings"] == str(load_path(tmp_path))
         text = run(tmp_path, *words, DISPLAY="")
     assert "→ its context is lost at restart and sleep: start it with --slot-save-path FOLDER" in text.stdout
+    assert "JOB_WORTH is 0: guesses are not weighed" in text.stdout
     assert text.stderr == ""
     gone = run(tmp_path, *words, DISPLAY="")
     assert gone.returncode == 0
@@ -172,6 +185,22 @@ def test_forget_deletes_what_was_saved(tmp_path: Path) -> None:
     """With nothing saved it says so; what lies elsewhere is named, and the exit code tells."""
     answer = run(tmp_path, "forget")
     assert (answer.returncode, answer.stdout) == (0, "Deleted 0 saved contexts.\n")
+
+
+def test_forget_habits_deletes_what_was_learned(tmp_path: Path) -> None:
+    """Without an engine by hand, and it says whether there was anything; contexts are another matter."""
+    habits = Path(user_folders(tmp_path)["XDG_DATA_HOME"]) / "zat-scs" / "habits.json"
+    habits.parent.mkdir(parents=True)
+    habits.write_text("{}", "ascii")
+    answer = run(tmp_path, "forget", "--habits")
+    assert (answer.returncode, answer.stdout) == (0, "Forgotten. The next engine learns anew.\n")
+    assert not habits.exists()
+    answer = run(tmp_path, "forget", "--habits")
+    assert (answer.returncode, answer.stdout) == (0, "Nothing was learned yet.\n")
+    habits.mkdir()
+    answer = run(tmp_path, "forget", "--habits")
+    assert answer.returncode == 1
+    assert f"{habits}: cannot be deleted" in answer.stderr
 
 
 def test_serve_shows_what_it_adds_and_becomes_the_server(tmp_path: Path) -> None:

@@ -83,11 +83,28 @@ def test_prepare_holds_the_job_for_the_time_asked_for(engine: EngineProcess, job
     code, out, err = command("prepare", "--for", "2.5")
     assert (code, err) == (0, "")
     assert out.startswith("A prompt seems near")
+    assert "Prepared because: asked for by hand\n" in command("status")[1]
     assert job.stopped
     assert engine.wait_move("SPECULATIVE_PREPARED", "threshold") == 1
     engine.wait_move("COLD_IDLE", "timeout")
     wait_until(lambda: job.running, what="the job to run")
     assert engine.wait_snapshot("the share", lambda seen: seen["background_share"] == 100)["false_positives"] == 0
+
+
+def test_stats_know_of_today_while_the_engine_runs_and_after(engine: EngineProcess, job: Job, command: Command) -> None:
+    """The preparation and the seconds of the job that it took, from the engine first, then from its file."""
+    assert command("prepare", "--for", "1.5")[0] == 0
+    engine.wait_move("COLD_IDLE", "timeout")
+    wait_until(lambda: job.running, what="the job to run")
+    live = json.loads(command("stats", "--json")[1])["total"]
+    assert (live["preparations"], live["asked"], live["hits"], live["false_alarms"]) == (1, 1, 0, 0)
+    assert live["held_serving_s"] > 0.5
+    assert engine.end() == 0
+    code, out, err = command("stats", "--json")
+    assert (code, err) == (0, "")
+    kept = json.loads(out)["total"]
+    assert kept["held_serving_s"] >= live["held_serving_s"]
+    assert kept | {"held_serving_s": 0} == live | {"held_serving_s": 0}
 
 
 def test_release_during_a_prompt(engine: EngineProcess, server: StandIn, job: Job, command: Command) -> None:
@@ -119,6 +136,21 @@ def test_pause_and_resume(engine: EngineProcess, server: StandIn, job: Job, comm
         assert command("pause", "--for", "1.5")[0] == 0
         assert job.running
         wait_until(lambda: job.stopped, what="the pause to end by itself")
+
+
+def test_a_running_engine_forgets_and_does_not_write_it_again(
+    engine: EngineProcess, server: StandIn, tmp_path: Path, command: Command
+) -> None:
+    """Its file is gone when it answers, and stays so over the end of the engine."""
+    habits = Path(user_folders(tmp_path)["XDG_DATA_HOME"]) / "zat-scs" / "habits.json"
+    with prompting(server):
+        engine.wait_move("ACTIVE_INFERENCE", "prompt")
+    habits.parent.mkdir(parents=True, exist_ok=True)
+    habits.write_text("{}", "ascii")
+    assert command("forget", "--habits") == (0, "Forgotten. The engine learns anew from the next prompt on.\n", "")
+    assert not habits.exists()
+    assert engine.end() == 0
+    assert not habits.exists()
 
 
 def test_nothing_can_be_prepared_without_a_server(

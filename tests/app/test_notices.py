@@ -9,6 +9,7 @@ from app.notices import QUIET, Notices
 from engine.config.settings import Settings
 from engine.config.store import Loaded
 from engine.events import ServerState, Snapshot, State
+from engine.telemetry.supervisor import STARTING
 
 pytestmark = pytest.mark.usefixtures("qtbot")
 
@@ -97,6 +98,12 @@ def test_each_reason_of_a_sensor_is_told_once(told: Told) -> None:
     assert told.texts == ["no X server"]
     told.see(replace(DEAF, sensors={"keyboard": "unavailable: the listener died"}), 5)
     assert told.texts == ["no X server", "the listener died"]
+
+
+def test_a_sensor_that_is_just_starting_is_no_news(told: Told) -> None:
+    """It is so for a moment after each start."""
+    starting = replace(UP, sensors={"keyboard": STARTING, "microphone": STARTING})
+    assert told.see(starting, 0, 1) == []
 
 
 def test_a_threshold_at_its_bound_is_no_news(told: Told) -> None:

@@ -64,7 +64,9 @@ def test_it_draws_what_there_is(qtbot: QtBot) -> None:
     assert plot._threshold.value() == 0.7
     assert plot._threshold.label.toPlainText() == "threshold 0.70"
     assert [band.state for band in plot._bands._bands] == [State.COLD_IDLE, State.ACTIVE_INFERENCE]
-    assert len(plot._marks.points()) == 1
+    newest, prompt = plot._marks.points()
+    assert newest.pos().y() == heights[-1]
+    assert prompt.pos().y() > 1
     assert "the threshold 0.70" in plot.accessibleDescription()
 
 
@@ -83,7 +85,7 @@ def test_nothing_is_drawn_while_it_is_hidden(qtbot: QtBot) -> None:
     assert shown.plot._timer.isActive()
 
 
-@pytest.mark.parametrize(("span", "first", "pause"), [(60.0, "10 s", 200), (300.0, "1 min", 1000)])
+@pytest.mark.parametrize(("span", "first", "pause"), [(60.0, "10 s", 300), (300.0, "1 min", 1500)])
 def test_the_longer_look_back_is_drawn_less_often(span: float, first: str, pause: int, qtbot: QtBot) -> None:
     """A pixel is a second there."""
     shown = Shown(qtbot, filled())
@@ -91,6 +93,30 @@ def test_the_longer_look_back_is_drawn_less_often(span: float, first: str, pause
     assert shown.plot._ticks()[0][1] == first
     assert shown.plot._timer.interval() == pause
     assert shown.plot.getViewBox().viewRange()[0] == [-span, span / 30]
+
+
+def test_a_picture_in_which_nothing_moves_is_not_painted_again(qtbot: QtBot) -> None:
+    """A level line in one state looks the same a moment later; as soon as P moves it is drawn."""
+    history = History()
+    rest = Snapshot(at=AT, state=State.COLD_IDLE, probability=0.1, threshold=0.7)
+    for tick in range(700):
+        history.add(replace(rest, at=AT + tick / 10))
+    shown = Shown(qtbot, history)
+    shown.window.show()
+    drawn = [shown.plot._curve.getData()[0]]
+
+    def is_drawn_after(at: float, probability: float = 0.1, threshold: float = 0.7) -> bool:
+        history.add(replace(rest, at=AT + at, probability=probability, threshold=threshold))
+        shown.plot.follow()
+        drawn.append(shown.plot._curve.getData()[0])
+        return drawn[-1] is not drawn[-2]
+
+    is_drawn_after(70.0)  # from here on it is known what the picture shows
+    assert not is_drawn_after(70.3)
+    assert not is_drawn_after(70.6)
+    assert is_drawn_after(70.9, threshold=0.65)
+    assert is_drawn_after(71.2, probability=0.3)
+    assert is_drawn_after(71.5, probability=0.3)  # the step still moves to the left
 
 
 def test_it_turns_dark_with_its_window(qtbot: QtBot) -> None:

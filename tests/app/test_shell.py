@@ -21,8 +21,18 @@ from app.dialogs import key_in_words
 from app.first_run import FirstRun
 from app.host import Host
 from app.shell import Shell
+from engine.clock import SystemClock
 from engine.config import store
-from engine.events import Event, Paused, PrepareRequested, ReleaseRequested, Resumed, SettingsChanged
+from engine.events import (
+    Event,
+    ForgetRequested,
+    Paused,
+    PrepareRequested,
+    ReleaseRequested,
+    Resumed,
+    SettingsChanged,
+)
+from engine.parts import RealParts
 
 
 @dataclass
@@ -232,6 +242,21 @@ def test_forgetting_asks_first(rig: Rig, caplog: pytest.LogCaptureFixture) -> No
     shell.actions.forget.trigger()
     button(dialogs(QMessageBox)[0], "Delete").click()
     assert "Deleted: 0." in caplog.text
+
+
+def test_forgetting_habits_asks_first(rig: Rig, own_folders: Path) -> None:
+    """Cancel changes nothing; Forget tells the engine, and the file goes even where there is none."""
+    del own_folders
+    shell = rig.start()
+    learned = RealParts.of_user(SystemClock()).learned
+    learned.parent.mkdir(parents=True, exist_ok=True)
+    learned.write_text("{}", "ascii")
+    shell.actions.forget_habits.trigger()
+    button(dialogs(QMessageBox)[0], "Cancel").click()
+    assert (rig.posted, learned.exists()) == ([], True)
+    shell.actions.forget_habits.trigger()
+    button(dialogs(QMessageBox)[0], "Forget").click()
+    assert (rig.posted, learned.exists()) == ([ForgetRequested()], False)
 
 
 def test_the_log_folder_opens(rig: Rig, own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,13 @@ import pytest
 from PySide6.QtWidgets import QLabel, QPlainTextEdit
 from pytestqt.qtbot import QtBot
 
-from app import stress_dialog
 from app.stress_dialog import StressDialog
+from engine import itself
 
 
 def dialog_of(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, script: str) -> StressDialog:
     """Open the dialog on a script that stands in for the program."""
-    monkeypatch.setattr(stress_dialog, "program", lambda: [sys.executable, "-c", script])
+    monkeypatch.setattr(itself, "told", lambda *words: [sys.executable, "-c", script, *words])
     dialog = StressDialog()
     qtbot.addWidget(dialog)
     return dialog
@@ -51,7 +51,7 @@ def test_closing_it_ends_the_test(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_program_that_cannot_be_started_is_said(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the system's own reason."""
-    monkeypatch.setattr(stress_dialog, "program", lambda: ["/nowhere/zat-scs"])
+    monkeypatch.setattr(itself, "told", lambda *words: ["/nowhere/zat-scs", *words])
     dialog = StressDialog()
     qtbot.addWidget(dialog)
     qtbot.waitUntil(lambda: state(dialog).startswith("Ended: "))

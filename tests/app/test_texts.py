@@ -80,6 +80,13 @@ def test_the_tooltip_says_what_matters() -> None:
     ]
 
 
+def test_the_tooltip_says_why_it_is_prepared() -> None:
+    """Last, since Windows cuts long ones off; nothing of the kind while nothing is prepared."""
+    typing = replace(PREPARED, because="typing, 12 s after a reply")
+    assert texts.tooltip(typing).splitlines()[-1] == "Prepared because: typing, 12 s after a reply"
+    assert texts.because(IDLE) == ""
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(0.2, "1 s"), (12.4, "12 s"), (90, "2 min"), (841, "15 min"), (3600, "60 min"), (7200, "2 h")],

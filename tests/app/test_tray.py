@@ -1,5 +1,6 @@
 """The icon in the tray, on real desktops: a panel that embeds it, a service that is told of it, and none."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,7 +163,7 @@ def test_a_panel_that_comes_late_or_again(tmp_path: Path, screen: str) -> None:
 @needs("Xvfb", "openbox", "tint2")
 def test_without_a_tray_a_window_opens_and_says_why(tmp_path: Path, screen: str) -> None:
     """Its end is the end of the program, unless a tray has come up meanwhile."""
-    with tray_process(tmp_path, screen, QUIET, program=("-c", IMPATIENT)) as tray:
+    with tray_process(tmp_path, screen, QUIET, program=(sys.executable, "-c", IMPATIENT)) as tray:
         wait_until(lambda: "ZAT-SCS" in windows(screen), what="the window")
         with panel(screen, tmp_path):
             place_of_icon(screen)

@@ -205,9 +205,9 @@ def test_every_control_can_be_reached_and_has_a_name(window: StatusWindow) -> No
     assert [type(one).__name__ for one in reached if not one.accessibleName()] == []
 
 
-def test_set_up_is_the_second_page(window: StatusWindow) -> None:
+def test_set_up_is_the_last_page(window: StatusWindow) -> None:
     """It is opened by name, too."""
-    assert [window._tabs.tabText(index) for index in range(2)] == ["&Status", "Set-&up"]
+    assert [window._tabs.tabText(index) for index in range(3)] == ["&Status", "&Benefit", "Set-&up"]
     window.show_setup()
     assert window._tabs.currentWidget() is window.setup
 

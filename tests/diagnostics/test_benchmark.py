@@ -16,6 +16,7 @@ from helpers.engine_process import ROOT, user_folders
 from helpers.wait import wait_until
 
 from diagnostics import bench_stage, benchmark
+from diagnostics.bench_races import NEVER
 from diagnostics.mock_server import StandIn
 from diagnostics.real_server import free_port
 
@@ -60,14 +61,17 @@ def test_on_the_stand_in(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> 
     reused = {(s["kind"], s["cache_n"], s["prompt_n"]) for s in found["samples"]}
     assert reused == {("cold", 0, 729), ("prepared", 601, 128), ("warm", 601, 128)}
     assert all(s["ready_ms"] > 0 for s in found["samples"] if s["kind"] == "prepared")
-    assert captured.err.splitlines() == [f"progress {done} 6" for done in range(7)]
+    first, *progress = captured.err.splitlines()
+    assert re.fullmatch(r"benchmark: about \d+ min on two quiet cores", first)
+    assert progress == [f"progress {done} 6" for done in range(7)]
     assert ET.parse(chart).getroot().tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_curve_and_harm(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each length of context with the other ways to do it, and what help costs when it is in the way."""
-    monkeypatch.setattr("diagnostics.bench_measure.CURVE", (300, 600))
+    monkeypatch.setattr("diagnostics.bench_plan.CURVE", (300, 600))
     monkeypatch.setattr("diagnostics.bench_harm.BLOCK", 2)
+    monkeypatch.setattr("diagnostics.bench_harm.BLOCKS", 1)
     chart = tmp_path / "curve.svg"
     words = ["--runs", "1", "--tokens", "600", "--curve", "--harm", "--plot", str(chart)]
     found = answered(capsys, 0, *words)
@@ -80,6 +84,28 @@ def test_curve_and_harm(capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
     assert len(found["harm"]) == 3
     assert {row["unanswered"] for row in found["harm"].values()} == {0}
     assert len(ET.parse(chart).getroot().findall(".//{*}circle")) == 10
+
+
+def test_harm_alone_measures_no_more(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The figures of the others are null, and it did what it was asked for."""
+    monkeypatch.setattr("diagnostics.bench_harm.BLOCK", 1)
+    monkeypatch.setattr("diagnostics.bench_harm.BLOCKS", 1)
+    found = answered(capsys, 0, "--runs", "1", "--tokens", "600", "--harm")
+    assert list(found)[: len(CONTRACT)] == CONTRACT
+    assert (found["cold_ms"], found["samples"], found["scenarios"]) == (None, [], [])
+    assert all(row["samples"] for row in found["harm"].values())
+
+
+@pytest.mark.real
+@pytest.mark.timeout(600)
+def test_interleavings_on_the_real_server(tiny_model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Prompts, restores, saves and kills collide, and nobody is left waiting."""
+    assert tiny_model.exists()
+    found = answered(capsys, 0, "--real", "--interleavings", "16")["interleavings"]
+    assert found["interleavings"] == 16
+    assert found["prompts"] >= 24
+    assert found["saved"]
+    assert {found[name] for name in NEVER} == {0}
 
 
 @pytest.mark.real
@@ -151,6 +177,8 @@ def test_no_server_there(capsys: pytest.CaptureFixture[str]) -> None:
         ["--set", "WEIGHT_KEY=2"],
         ["--server", "no address"],
         ["--server", "http://127.0.0.1:1", "--harm"],
+        ["--interleavings", "5"],
+        ["--harm", "--plot", "chart.svg"],
     ],
 )
 def test_wrong_use(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,7 @@ def test_all_rows_are_played_on_given_and_on_made_days(tmp_path: Path, capsys: p
     assert prediction.main([str(tmp_path), "--days", "0", "--json"]) == 0
     (given,) = json.loads(capsys.readouterr().out)
     assert list(given["rows"]) == list(prediction.TITLES)
-    assert (given["files"], given["tuned_on"]) == (["normal-7-00.jsonl.gz"], [])
+    assert (given["files"], given["weights"]) == (["normal-7-00.jsonl.gz"], "the shipped weights")
     prompts = {row["prompts"] for row in given["rows"].values()}
     assert len(prompts) == 1
     assert {tuple(row) for row in given["by_kind"].values()} == {("normal",)}
@@ -57,11 +57,30 @@ def test_the_tables_are_for_people(markdown: bool, words: str) -> None:
     rows = {
         title: summary([prediction.without_evidence("x-1-0", HEADER, EVENTS, keys=True)]) for title in prediction.TITLES
     }
-    compared = prediction.Compared("given", ["x-1-0"], rows, {title: {"x": row} for title, row in rows.items()})
+    kinds = {title: {"x": row} for title, row in rows.items()}
+    compared = prediction.Compared("given", prediction.SHIPPED, ["x-1-0"], rows, kinds)
     text = "\n".join(prediction.lines(compared, markdown=markdown))
     assert words in text
     assert "ready, FP/h by kind of day" in text
-    assert text.startswith("given: 1 files, 0 h, 3 prompts; none of them was tuned on here")
+    assert text.startswith("given: 1 files, 0 h, 3 prompts; learned rows by the shipped weights")
+
+
+def test_learned_rows_can_be_judged_by_weights_that_have_not_seen_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The others are played as ever; a fit needs more files than are left out."""
+    days.write(tmp_path, 3, 31, 900.0)
+    assert prediction.main([str(tmp_path), "--days", "0", "--json"]) == 0
+    (shipped,) = json.loads(capsys.readouterr().out)
+    assert prediction.main([str(tmp_path), "--days", "0", "--unseen", "--json"]) == 0
+    (unseen,) = json.loads(capsys.readouterr().out)
+    assert unseen["weights"] == prediction.UNSEEN
+    differing = {title for title in prediction.TITLES if shipped["rows"][title] != unseen["rows"][title]}
+    assert differing
+    assert differing <= set(prediction.LEARNED)
+    with pytest.raises(SystemExit):
+        prediction.main([str(tmp_path / "normal-31-00.jsonl.gz"), "--unseen"])
+    assert "--unseen needs more than 2 traces" in capsys.readouterr().err
 
 
 def test_a_file_that_is_no_trace_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

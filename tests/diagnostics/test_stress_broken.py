@@ -81,7 +81,7 @@ def test_a_job_that_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_guardian_that_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """(f) Nobody gives back what a killed engine held."""
-    monkeypatch.setattr("diagnostics.stress_engine.START", ("-c", BLIND_GUARDIAN))
+    monkeypatch.setattr("diagnostics.stress_engine.START", (sys.executable, "-c", BLIND_GUARDIAN))
     monkeypatch.setattr(stress_kill, "BACK", 0.5)
     monkeypatch.setattr("diagnostics.stress_stage.PATIENCE", 60.0)  # nothing is waited for in vain here
     faults = faults_of(stress_kill.kill, tmp_path, 0.025)
@@ -91,7 +91,7 @@ def test_a_guardian_that_does_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_hung_engine_that_keeps_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """(g) The same guardian misses no beat, either."""
-    monkeypatch.setattr("diagnostics.stress_engine.START", ("-c", BLIND_GUARDIAN))
+    monkeypatch.setattr("diagnostics.stress_engine.START", (sys.executable, "-c", BLIND_GUARDIAN))
     assert "the job to run while the engine hangs" in faults_of(stress_kill.hang, tmp_path, 0.1)
 
 

@@ -27,6 +27,14 @@ def test_the_same_seed_gives_the_same_weights(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == files  # no draft is left behind
 
 
+def test_eight_bits_take_half_the_room(tmp_path: Path) -> None:
+    """Of the same weights."""
+    tiny_model.write(tmp_path / "16.gguf")
+    tiny_model.write(tmp_path / "8.gguf", bits=8)
+    large, small = ((tmp_path / name).stat().st_size for name in ("16.gguf", "8.gguf"))
+    assert 0.5 < small / large < 0.6
+
+
 def test_a_model_is_made_once(tmp_path: Path) -> None:
     """The second call finds the first one's file."""
     path = tiny_model.cached(tmp_path / "new")
@@ -39,8 +47,8 @@ def test_the_large_size_is_as_large_as_it_says(tmp_path: Path, monkeypatch: pyte
     """Its shape reaches the writer."""
     asked: dict[str, int] = {}
     monkeypatch.setattr(tiny_model, "write", lambda _, **shape: asked.update(shape))
-    assert tiny_model.cached(tmp_path, "80m").name == "random-80m.gguf"
-    assert (asked["dim"], asked["layers"]) == (768, 12)
+    assert tiny_model.cached(tmp_path, "80m-q8").name == "random-80m-q8.gguf"
+    assert (asked["dim"], asked["layers"], asked["bits"]) == (768, 12, 8)
 
 
 def test_without_its_package_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from helpers.ordinary_user import run_as_ordinary_user
 from helpers.wait import wait_until
 
 from engine import control
+from engine.account import Day
 from engine.channel import ControlError, NotRunning
 from engine.clock import SystemClock
 from engine.control import MOST_CLIENTS, ControlServer
@@ -29,6 +30,7 @@ from engine.events import (
     Closing,
     ContextState,
     Event,
+    ForgetRequested,
     Moved,
     Paused,
     PrepareRequested,
@@ -44,12 +46,13 @@ from engine.snapshots import as_dict, snapshot_from_dict
 IDLE = Snapshot(at=1.0, state=State.COLD_IDLE)
 FULL = Snapshot(
     at=1700000000.25, state=State.SPECULATIVE_PREPARED, paused=True, paused_for=1.5, not_guessing="on battery",
-    probability=0.75, threshold=0.7,
+    because="typing", probability=0.75, threshold=0.7,
     f_c=0.5, g_a=0.25, background_share=10, background_verified=True, backend="process", background_detail="stopped",
     linger_in=2.5, vram="server 5000 MiB, free 900 MiB",
     refused=(("mps", "no daemon"), ("boinc", "no client")), server=ServerState.BUSY, server_detail="one prompt",
     unified_memory="on", context=ContextState.RESTORED, context_tokens=42, context_detail="from disk", hits=1,
     false_positives=2, false_negatives=3, holding=True, deadline_in=4.5, late_ticks=5, sensors={"keyboard": "on"},
+    today=Day("2026-11-30", preparations=3, saved=1.5),
     moves=(Moved(State.COLD_IDLE, State.SPECULATIVE_PREPARED, Why.THRESHOLD),), closed=True,
 )  # fmt: skip
 MOVE = Moved(State.COLD_IDLE, State.DEGRADED, Why.SERVER_LOST)
@@ -121,6 +124,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         ("pause", 86400, Paused(86400.0)),
         ("pause", None, Paused()),
         ("resume", None, Resumed()),
+        ("forget", None, ForgetRequested()),
     ],
 )
 def test_a_command_becomes_an_event(rig: Rig, command: str, seconds: float | None, event: Event) -> None:
@@ -432,7 +436,7 @@ def view(rig: Rig) -> Iterator[View]:
 
 def test_a_remote_engine_has_the_face_of_one(rig: Rig, view: View) -> None:
     """What the user asks for arrives as the same events, in order; a listener can leave."""
-    events = (PrepareRequested(5.0), ReleaseRequested(), Paused(60.0), Paused(), Resumed())
+    events = (PrepareRequested(5.0), ReleaseRequested(), Paused(60.0), Paused(), Resumed(), ForgetRequested())
     for event in events:
         view.engine.post(event)
     wait_until(lambda: len(rig.posted) == len(events), what="the events")

@@ -5,20 +5,25 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from helpers.clock import FakeClock
 from helpers.fake_parts import FakeParts
 from helpers.wait import wait_until
 
-from engine import memory
+from engine import days, memory
+from engine.account import Day, PromptReport
 from engine.clock import SystemClock
 from engine.config.settings import Settings
 from engine.events import (
     ContextReport,
     ContextState,
+    ForgetRequested,
     Paused,
+    PrepareRequested,
     PromptArrived,
     PromptFinished,
+    ReleaseRequested,
     Resumed,
     ServerBack,
     ServerLost,
@@ -301,7 +306,35 @@ def test_what_was_learned_is_there_on_the_next_day(tmp_path: Path) -> None:
         engine.post(PromptFinished())
         engine.tick(clock.advance(0.1))
         engine.close()
-        assert memory.load(habits).prompts == expected, day
+        assert memory.load(habits)[0].prompts == expected, day
+
+
+def test_what_was_learned_can_be_forgotten_while_it_runs(tmp_path: Path) -> None:
+    """The file goes, its end does not write it again, and the next prompt is learned anew."""
+    habits, clock = tmp_path / "habits.json", FakeClock()
+    engine = Engine(Settings(), FakeParts(), clock, learned=habits)
+    engine.start()
+    for event in (PromptArrived(), PromptFinished()):
+        engine.post(event)
+    engine.tick(clock.advance(memory.Memory.EVERY))
+    wait_until(habits.exists, what="the file")
+    engine.post(ForgetRequested())
+    engine.tick(clock.advance(0.1))
+    wait_until(lambda: not habits.exists(), what="the file to be gone")
+    engine.close()
+    assert not habits.exists()
+
+
+def test_a_preparation_says_why(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    """In the snapshot for as long as it lasts, and once in the log; by hand is a reason of its own."""
+    with caplog.at_level(logging.INFO):
+        assert rig.tick(20, typing=True).because.startswith("typing 0.")
+        rig.engine.post(ReleaseRequested())
+        assert rig.tick().because == ""
+        rig.engine.post(PrepareRequested(5.0))
+        assert rig.tick().because == "asked for by hand"
+    assert "COLD_IDLE → SPECULATIVE_PREPARED (threshold: typing 0." in caplog.text
+    assert "COLD_IDLE → SPECULATIVE_PREPARED (threshold: asked for by hand)" in caplog.text
 
 
 def test_nothing_is_written_where_nothing_was_learned(tmp_path: Path) -> None:
@@ -310,3 +343,41 @@ def test_nothing_is_written_where_nothing_was_learned(tmp_path: Path) -> None:
     engine.start()
     engine.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tick_is_booked_and_shown(tmp_path: Path) -> None:
+    """Preparation, hit and held seconds are in the snapshot at once, and in the file at the end."""
+    parts, clock, path = FakeParts(), FakeClock(), tmp_path / "benefit.json"
+    engine = Engine(Settings(learned=False), parts, clock, days=path)
+    engine.start()
+    for _ in range(20):
+        parts.keys.press(clock.advance(0.1))
+        seen = engine.tick(clock.now())
+    engine.post(PromptArrived())
+    engine.post(PromptReport(reused=9, computed=900, seconds=1.0, restored=90, woken=None, server="one"))
+    for _ in range(2):
+        seen = engine.tick(clock.advance(0.1))
+    assert seen.today is not None
+    assert (seen.today.preparations, seen.today.hits, seen.today.reused) == (1, 1, 9)
+    assert seen.today.saved == pytest.approx(0.01)
+    assert 0 < seen.today.held_guessing < 2
+    engine.close()
+    assert days.load(path).days[0].hits == 1
+
+
+def test_what_does_not_pay_is_not_prepared(tmp_path: Path) -> None:
+    """Earlier prompts saved nothing, and the job is worth something."""
+    clock, path = FakeClock(), tmp_path / "benefit.json"
+    known = Day(days.local_date(clock.wall()), preparations=9, measured=9, held_guessing=90.0)
+    path.write_bytes(msgspec.json.encode(days.Kept(days=[known])))
+    states = []
+    for worth in (0.1, 0.0):
+        parts = FakeParts()
+        engine = Engine(Settings(learned=False, job_worth=worth), parts, clock, days=path)
+        engine.start()
+        for _ in range(20):
+            parts.keys.press(clock.advance(0.1))
+            seen = engine.tick(clock.now())
+        states.append(seen.state)
+        engine.close()
+    assert states == [State.COLD_IDLE, State.SPECULATIVE_PREPARED]

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from helpers.clock import FakeClock
+from helpers.engine_process import user_folders
 from helpers.fake_parts import FakeParts
 from helpers.wait import wait_until
 
 from diagnostics import replay
 from engine import daemon, recorder, trace
+from engine.assembly import assemble
 from engine.clock import SystemClock
 from engine.config.settings import Settings
 from engine.config.store import load
@@ -32,6 +34,7 @@ from engine.events import (
     Snapshot,
 )
 from engine.loop import Engine
+from engine.parts import RealParts
 from engine.recorder import Recorder
 from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Sound, Window
 
@@ -357,6 +360,19 @@ def test_old_recordings_of_its_own_folder_are_deleted(tmp_path: Path) -> None:
     recorder.delete_old(tmp_path)
     recorder.delete_old(tmp_path / "nowhere")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.jsonl", "notes.txt", "young.jsonl"]
+
+
+def test_old_recordings_go_whoever_starts_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tray and command put it together in one place."""
+    for variable, folder in user_folders(tmp_path).items():
+        monkeypatch.setenv(variable, folder)
+    recording = RealParts.of_user(FakeClock()).traces / "old.jsonl"
+    recording.parent.mkdir(parents=True)
+    recording.write_bytes(b"x")
+    old = time.time() - recorder.KEPT - 60
+    recorder.os.utime(recording, (old, old))
+    assemble(Settings(), FakeClock(), parts=FakeParts())
+    assert not recording.exists()
 
 
 def test_the_command_records_and_refuses_by_its_exit_code(

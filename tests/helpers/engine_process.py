@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+FROM_SOURCE = (sys.executable, "-m", "app")
 
 
 class EngineProcess:
@@ -99,7 +100,10 @@ def user_folders(folder: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def engine_process(
-    folder: Path, settings: Mapping[str, object], env: Mapping[str, str] | None = None
+    folder: Path,
+    settings: Mapping[str, object],
+    env: Mapping[str, str] | None = None,
+    program: Sequence[str] = FROM_SOURCE,
 ) -> Iterator[EngineProcess]:
     """Run `engine --json` with these settings and its files in `folder`; kill it at the end if it still runs."""
     words = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
@@ -109,7 +113,7 @@ def engine_process(
         if name not in ("WAYLAND_DISPLAY", "XDG_SESSION_TYPE") and not name.startswith("ZAT_SCS_")
     }
     with subprocess.Popen(
-        [sys.executable, "-m", "app", "engine", "--json", *words],
+        [*program, "engine", "--json", *words],
         cwd=ROOT,
         env={**clean, **user_folders(folder), **(env or {})},
         stdin=subprocess.DEVNULL,

@@ -55,6 +55,8 @@ class Call:
             self.answer = getattr(self.client, name)(*args, timeout=60)
         except ServerError as error:
             self.error = error
+        finally:
+            self.client.close()
 
     @property
     def is_over(self) -> bool:
@@ -73,7 +75,6 @@ class Call:
         """Hang up."""
         self.client.abort()
         self._thread.join(30)
-        self.client.close()
 
 
 QUIET = 1.3  # seconds; see at_work

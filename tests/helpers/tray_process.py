@@ -4,11 +4,10 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from helpers.engine_process import ROOT, user_folders
+from helpers.engine_process import FROM_SOURCE, ROOT, user_folders
 from helpers.wait import wait_until
 
 from engine.channel import ControlError
@@ -78,12 +77,9 @@ def tray_process(
     *words: str,
     env: Mapping[str, str] | None = None,
     answered: bool = True,
-    program: Sequence[str] = ("-m", "app"),
+    program: Sequence[str] = FROM_SOURCE,
 ) -> Iterator[TrayProcess]:
-    """Run the tray; kill it at the end if it still runs. `answered`: the first start is over.
-
-    `program`: what Python runs.
-    """
+    """Run the tray; kill it at the end if it still runs. `answered`: the first start is over."""
     folders = user_folders(folder)
     if answered:
         marker = Path(folders["XDG_DATA_HOME"]) / "zat-scs" / "consent-answered"
@@ -95,7 +91,7 @@ def tray_process(
     # An address that leads nowhere: without one, D-Bus may find the bus of whoever runs the tests.
     here = {"DISPLAY": screen, "QT_QPA_PLATFORM": "xcb", "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
     with subprocess.Popen(
-        [sys.executable, *program, *words, *sets],
+        [*program, *words, *sets],
         cwd=ROOT,
         env={**clean, **folders, **here, **(env or {})},
         stdin=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 A password is never sent, only its MD5 together with a nonce. Source: boinc.berkeley.edu/trac/wiki/GuiRpcProtocol.
 """
 
+import encodings.idna  # noqa: F401 - a socket loads it for its first name, when the program may be gone
 import hashlib
 import socket
 import time

@@ -4,6 +4,7 @@ The client never answers a command; the only acknowledgement is that its state c
 and drops any other without a word. Its state holds the user's passkey, so nothing of it is ever logged.
 """
 
+import encodings.idna  # noqa: F401 - a socket loads it for its first name, when the program may be gone
 import json
 import logging
 import socket

@@ -102,9 +102,10 @@ def test_metrics_are_read_and_may_be_absent(fake: FakeServer, client: LlamaServe
     text = (
         "# HELP llamacpp:requests_processing text\nllamacpp:requests_processing 1\nllamacpp:requests_deferred NaN\n"
         'llamacpp:prompt_tokens_total{model="m"} 1.5e+06\nllamacpp:tokens_predicted_total\nother:thing 4\n'
+        "llamacpp:prompt_seconds_total 1.25\n"
     )
     fake.on("/metrics", Reply(body=text, headers={"Process-Start-Time-Unix": "42"}))
-    assert client.metrics() == Metrics(processing=1, prompt_tokens=1_500_000, start_mark="42")
+    assert client.metrics() == Metrics(processing=1, prompt_tokens=1_500_000, prompt_seconds=1.25, start_mark="42")
 
 
 def test_models_of_a_server_and_of_a_router(fake: FakeServer, client: LlamaServer) -> None:

@@ -13,6 +13,7 @@ from helpers.wait import wait_until
 from diagnostics import tiny_model as writer
 from diagnostics.client import complete
 from diagnostics.real_server import RealServer
+from engine.account import PromptReport
 from engine.client.answers import Kind
 from engine.client.api import LlamaServer
 from engine.client.contexts import Contexts
@@ -447,3 +448,56 @@ def test_a_failed_wake_leaves_the_next_wake_to_the_prompt(scripted: tuple[Script
     with pytest.raises(ServerUnreachable):
         desk.prepare()
     assert not desk.view.waking
+
+
+# ---- What prompts took is reported -----------------------------------------------------------------------------------
+
+
+def booked(desk: Desk) -> list[tuple[int, int | None, bool]]:
+    """Return of each report: tokens re-used, tokens of ours that lay there, and whether waking was measured."""
+    reports = [event for event in desk.posted if isinstance(event, PromptReport)]
+    return [(report.reused, report.restored, report.woken is not None) for report in reports]
+
+
+def test_the_first_prompt_after_a_restore_is_reported_with_it(scripted: tuple[Scripted, Desk]) -> None:
+    """Useless or not; and a later one owes us nothing."""
+    script, desk = scripted
+    restore_and_prompt(script, desk, 2, cached=0, computed=1101)
+    restore_and_prompt(script, desk, 3, cached=1100, computed=40)
+    script.counts(2200, 80, 18, mark="3")
+    desk.look()
+    assert booked(desk) == [(0, 1108, False), (1100, 1108, False), (1100, None, False)]
+    names = {event.server for event in desk.posted if isinstance(event, PromptReport)}
+    assert len(names) == 1
+    assert "nowhere" not in names.pop()
+
+
+def test_a_prompt_before_which_another_went_unmeasured_proves_nothing(scripted: tuple[Scripted, Desk]) -> None:
+    """What it re-used is that other one's, for all that is known."""
+    script, desk = scripted
+    script.counts(0, 0, 0, mark="2")
+    script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False}]))
+    desk.look()
+    desk.look()
+    desk.prepare()
+    desk.view.turns += 1
+    script.counts(1100, 40, 9, mark="2")
+    desk.look()
+    assert booked(desk) == [(1100, None, False)]
+
+
+@pytest.mark.parametrize(("busy", "measured"), [(False, True), (True, False)])
+def test_waking_counts_unless_a_prompt_waited_for_it(
+    scripted: tuple[Scripted, Desk], *, busy: bool, measured: bool
+) -> None:
+    """Whoever prompted while the server woke had to wait all the same."""
+    script, desk = scripted
+    desk.view.sleeping = True
+    script.fake.on("/props", Reply(body={"total_slots": 1, "is_sleeping": True}))
+    desk.view.facts = Facts(**{**_fields(_facts(desk)), "command_line": None})
+    desk.view.busy = busy
+    desk.prepare()
+    desk.view.turns += 1
+    desk.restorer.judge(Reuse(1000, 20))
+    desk.restorer.judge(Reuse(1000, 20))
+    assert booked(desk) == [(1000, 1108, measured), (1000, None, False)]

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from helpers.fake_server import FakeServer, Reply
@@ -214,6 +215,11 @@ def test_our_own_slot_actions_and_requests_are_no_prompts() -> None:
         (up(cached=10, computed=100), up(cached=1010, computed=140, predicted=5), Reuse(1000, 40)),
         (up(cached=10, computed=100), up(cached=10, computed=1201, predicted=5), Reuse(0, 1101)),
         (up(), Look(reached=True, work=0, predicted_tokens=5), None),
+        (
+            replace(up(), prompt_seconds=2.0),
+            replace(up(cached=10, computed=100, predicted=5), prompt_seconds=2.5),
+            Reuse(10, 100, 0.5),
+        ),
     ],
 )
 def test_reuse_counts_from_the_last_rest(before: Look, after: Look, reuse: Reuse | None) -> None:

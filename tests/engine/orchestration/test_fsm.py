@@ -77,12 +77,31 @@ def script() -> Script:
     return Script()
 
 
+def test_a_tick_that_tells_nothing_new_changes_nothing(script: Script) -> None:
+    """The machine stays the very same one: in the quiet that is ten times a second."""
+    quiet = Tick(0.1, evidence_at=1.0, touched_at=2.0, sensing=True)
+    script.at(3.0, quiet)
+    before = script.machine
+    assert script.at(3.1, quiet) == ()
+    assert script.machine is before
+    script.at(3.2, Tick(0.1, evidence_at=1.0, touched_at=3.2, sensing=True))
+    assert script.machine.touched_at == 3.2
+
+
 def test_crossing_the_threshold_prepares_everything(script: Script) -> None:
     """P at the threshold is enough, and all three preparations begin at once."""
     assert script.at(1.0, Tick(0.6499, evidence_at=1.0)) == ()
     assert script.at(1.1, Tick(0.65, evidence_at=1.1)) == (SetShare(10), FlagUnifiedMemory(), PrepareContext())
     assert script.state is PREPARED
     assert script.why == ["threshold"]
+
+
+def test_a_guess_that_does_not_pay_is_not_begun(script: Script) -> None:
+    """Certain as it may be; what was asked for is begun all the same, and ends no sooner for it."""
+    assert script.at(1.0, Tick(1.0, evidence_at=1.0, pays=False)) == ()
+    assert script.at(1.1, PrepareRequested()) == (SetShare(10), FlagUnifiedMemory(), PrepareContext())
+    assert script.at(1.2, Tick(1.0, evidence_at=1.0, pays=False)) == ()
+    assert script.state is PREPARED
 
 
 def test_a_prompt_while_prepared_is_a_hit(script: Script) -> None:

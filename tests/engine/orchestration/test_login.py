@@ -76,13 +76,3 @@ def test_words_of_the_command_are_quoted(ledger: Ledger, monkeypatch: pytest.Mon
     monkeypatch.setattr(login, "command", lambda: ["/a folder/100%/$x", "release"])
     ledger.record([PAUSE])
     assert _entry()["Exec"] == '"/a folder/100%%/\\\\$x" "release"'
-
-
-def test_without_an_installed_command_the_interpreter_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A frozen program runs itself."""
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert login.command()[:2] == [str(tmp_path / "python"), "-c"]
-    (tmp_path / "zat-scs").touch()
-    assert login.command() == [str(tmp_path / "zat-scs"), "release"]
-    monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert login.command() == [str(tmp_path / "python"), "release"]

@@ -67,6 +67,19 @@ def test_evidence_fades_after_a_reply() -> None:
     assert turns.factor(5000.0) == Turns.LEAST
 
 
+def test_an_enter_may_be_heard_after_its_prompt() -> None:
+    """The loop takes prompts first, then hears the keys of the same tick: such an Enter is answered, too."""
+    evidence = RuledEvidence()
+    evidence.replied(100.0)
+    evidence.prompted(110.0)
+    evidence.hear(110.0, Readings((KeyPress(109.95, KeyKind.ENTER),)))
+    evidence.replied(112.0)
+    writing = tuple(KeyPress(120.0 + n / 10, KeyKind.TEXT) for n in range(5))
+    evidence.hear(120.4, Readings(writing))
+    answered, _ = evidence.terms(120.4, 0.0, 1.0, 1.0)
+    assert answered == pytest.approx(RuledEvidence.KEY_HEIGHT * 2 ** (-8.4 / 60))
+
+
 def test_enters_that_bring_no_prompt_are_held_against_what_follows() -> None:
     """Each halves the evidence for a minute; one that a prompt answers does not."""
     turns = Turns()

@@ -54,6 +54,25 @@ def test_held_keys_and_shortcuts_are_no_writing() -> None:
     assert features.foregone(10.0)
 
 
+def test_the_enter_of_a_prompt_is_heard_after_it() -> None:
+    """In one tick the loop takes the prompt first: its Enter still belongs to it, is not vain and begins nothing."""
+    seen = []
+    for late in (True, False):
+        habits = Habits()
+        features = Features(habits)
+        end = typed(features, 10.0, 8, HERE)
+        enter = Readings((KeyPress(end + 0.12, KeyKind.ENTER),), window=HERE)
+        if not late:
+            features.hear(end + 0.2, enter)
+        features.prompted(end + 0.2)
+        assert features.hear(end + 0.2 if late else end + 0.3, enter if late else Readings(window=HERE)) is False
+        features.hear(end + 6.0, Readings(window=HERE))
+        assert habits.places["editor",].enters == 1
+        assert features.foregone(end + 6.0)
+        seen.append(dict(zip(weights.PLAIN, features.values(end + 6.0), strict=False))["vain"])
+    assert seen == [0.0, 0.0]
+
+
 def test_nothing_is_scored_long_after_the_last_sign() -> None:
     """Ten seconds after the last key no prompt can be near."""
     features = Features(Habits())

@@ -51,7 +51,7 @@ def test_before_the_first_prompt_typing_is_enough() -> None:
     assert Desk().write(4.0, CODE) >= 0.65
 
 
-def test_two_disappointments_end_the_cold_start() -> None:
+def test_disappointment_ends_the_cold_start() -> None:
     """Somebody who writes and does not prompt is left alone."""
     desk = Desk()
     for _ in range(CHANCES):
@@ -67,6 +67,48 @@ def test_the_cold_start_ends_by_itself() -> None:
     desk = Desk()
     desk.wait(COLD + 1.0, CODE)
     assert desk.write(6.0, CODE) < 0.40
+
+
+def test_before_the_first_prompt_speech_prepares_and_does_not_prolong() -> None:
+    """To somebody who has keys it may be a meeting, and would keep all prepared for as long as that lasts."""
+    for keyboard in (True, False):
+        desk, highest = Desk(), 0.0
+        for _ in range(60):
+            desk.now += 0.1
+            readings = Readings(keyboard=keyboard, db=-30.0, microphone=True, voice=0.95)
+            fused = desk.fusion.step(desk.now, readings)
+            highest = max(highest, fused.probability)
+        assert highest >= 0.65
+        assert fused.touched_at == desk.now
+        assert fused.evidence_at == (None if keyboard else desk.now)
+
+
+def test_a_pause_for_thought_is_still_evidence() -> None:
+    """For as long as the score speaks for a prompt; then the user's patience begins to run."""
+    desk = Desk()
+    for _ in range(3):
+        desk.write(5.0, CHAT)
+        desk.send(CHAT)
+    desk.write(5.0, CHAT)
+    typed = desk.fusion.touched_at
+    desk.wait(1.5, CHAT)
+    assert desk.fusion.touched_at == typed
+    assert desk.fusion.evidence_at > typed + 1.0
+    desk.wait(20.0, CHAT)
+    assert desk.fusion.evidence_at <= typed + 10.0
+
+
+def test_without_windows_a_high_score_stands_for_a_known_one() -> None:
+    """So that after a false alarm in the middle of a talk the next key is enough."""
+    desk = Desk()
+    for _ in range(3):
+        desk.write(5.0)
+        desk.send()
+    assert not desk.fusion.fused.known_window
+    desk.write(5.0)
+    assert desk.fusion.fused.known_window
+    desk.wait(15.0)
+    assert not desk.fusion.fused.known_window
 
 
 def test_it_learns_where_prompts_come_from() -> None:

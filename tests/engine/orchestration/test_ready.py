@@ -1,0 +1,94 @@
+"""The guardian has in memory what giving back takes: the program's folder may be gone by then."""
+
+import fcntl
+import shutil
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from helpers.fake_boinc import PASSWORD, fake_boinc
+from helpers.fake_folding import folding
+from helpers.wait import wait_until
+
+import engine
+from engine import itself
+from engine.orchestration.guardian import Guardian
+from engine.orchestration.ledger import Entry, Ledger, RestoreBoinc, UnpauseFolding
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+from engine.orchestration.ledger import Ledger, get_ready, undo
+
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        raise ImportError(f"the folder with {name} is gone")
+
+
+entries = Ledger(Path(sys.argv[1])).read()
+get_ready(entries)
+sys.meta_path.insert(0, Gone())
+print(*[one.sentence for one in undo(entries)])
+"""
+
+
+def _undone_without_a_folder(entry: Entry, folder: Path) -> str:
+    """Return what a process that can load nothing more says of undoing it."""
+    ledger = Ledger(folder / "ledger.json")
+    ledger.record([entry])
+    command = [sys.executable, "-c", SCRIPT, str(ledger.path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+
+
+def _heard(guardian: Guardian) -> None:
+    """Wait until the child has read all that it was told."""
+    assert guardian._child
+    assert guardian._child.stdin
+    pipe = guardian._child.stdin.fileno()
+    wait_until(lambda: struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"    "))[0] == 0, what="the child")
+
+
+def test_nothing_is_loaded_to_let_folding_go_on(tmp_path: Path) -> None:
+    """Whatever its client's protocol needs is there before the client is paused."""
+    with folding() as client:
+        client.say("groups", "", "config", "paused", True)
+        assert _undone_without_a_folder(UnpauseFolding(client.url, "", False), tmp_path) == "Folding@home folds again"
+        assert not client.paused()
+
+
+def test_nothing_is_loaded_to_end_the_lease_of_boinc(tmp_path: Path) -> None:
+    """The same for the other client that is spoken to."""
+    password = tmp_path / "gui_rpc_auth.cfg"
+    password.write_text(PASSWORD)
+    with fake_boinc() as client:
+        client.temporary, client.until = 3, time.time() + 50
+        said = _undone_without_a_folder(RestoreBoinc(client.address, str(password)), tmp_path)
+        assert said == "BOINC goes on"
+        assert client.mode != 3
+
+
+@pytest.mark.real
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_deleted_program_still_gives_folding_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is deleted while the client is paused, then the engine dies."""
+    installed = tmp_path / "installed"
+    shutil.copytree(Path(engine.__path__[0]), installed / "engine")
+    monkeypatch.setattr(itself, "ROOT", installed)
+    ledger = Ledger(tmp_path / "ledger.json")
+    guardian = Guardian(ledger.path)
+    with folding() as client:
+        client.say("groups", "", "config", "paused", True)
+        ledger.record([UnpauseFolding(client.url, "", False)])
+        guardian.arm()
+        _heard(guardian)
+        guardian.beat()
+        _heard(guardian)  # it listens again, so all that being armed takes is done
+        shutil.rmtree(installed)
+        guardian.stop(patient=True)
+        wait_until(lambda: not client.paused(), what="the client to fold")
