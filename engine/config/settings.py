@@ -46,7 +46,8 @@ class Settings:
         "Prediction", unit="s", low=1.0, high=600.0,
     )  # fmt: skip
     timer_from: str = tunable(
-        "evidence", "Patience counts from", "evidence: from the last sign of a prompt; entry: from the preparation itself.",
+        "evidence", "Patience counts from",
+        "evidence: from the last sign of a prompt; entry: from the preparation itself.",
         "Prediction", choices=("evidence", "entry"),
     )  # fmt: skip
     lambda_decay: float = tunable(

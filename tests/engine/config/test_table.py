@@ -28,7 +28,7 @@ def test_lines_of_the_table() -> None:
     for line in (
         "| `LINGER` | `60` | a number from 0 to 3600 s | A job that loses",
         "| `KEYBOARD` | `on` | on or off | Sense the times of key presses; never which keys. |",
-        "| `TIMER_FROM` | `evidence` | one of evidence, entry | evidence: from the last key or word; entry: from",
+        "| `TIMER_FROM` | `evidence` | one of evidence, entry | evidence: from the last sign of a prompt; entry: from",
         "| `API_KEY` | (empty) | a key without spaces | Sent to the server only; never logged. |",
     ):
         assert any(whole.startswith(line) for whole in lines), line
