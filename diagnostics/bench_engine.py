@@ -91,12 +91,13 @@ def running(settings: Settings, folder: Path, clock: Clock) -> Iterator[Watched]
             watched.ended()
 
     thread = threading.Thread(target=run, name="engine")
-    thread.start()
     try:
+        thread.start()  # in here, since Ctrl+C may come while it waits for the thread to begin
         yield watched
     finally:
         engine.stop()
-        thread.join()
+        if thread.is_alive():
+            thread.join()
 
 
 def prepared(seen: Snapshot) -> bool:

@@ -201,10 +201,16 @@ def measure(model: Path, folder: Path, wanted: int, step: Callable[[], None]) ->
 
     threads = [threading.Thread(target=lead, args=(lane,), name="races") for lane in lanes]
     with _counted() as freed:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            faults += ["broken off"] * any(thread.is_alive() for thread in threads)  # by Ctrl+C: nobody begins anew
+            for thread in threads:
+                if thread.is_alive():
+                    thread.join()
     if faults:
         raise Unmet(faults[0])
     return _summed(lanes, wanted, freed.count)

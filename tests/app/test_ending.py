@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from helpers.desktop import display, needs
 from helpers.engine_process import EngineProcess, engine_process, user_folders
@@ -14,7 +15,7 @@ from helpers.tray_host import window_manager
 from helpers.tray_process import tray_process
 from helpers.wait import wait_until
 
-from app import cli, ending
+from app import by_hand, cli, ending
 from diagnostics.mock_server import StandIn
 
 pytestmark = [pytest.mark.real, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -63,6 +64,27 @@ def test_an_engine_that_holds_a_job_gives_it_back_and_ends(tmp_path: Path, quits
         assert job.running
         assert not (tmp_path / "state" / "zat-scs" / "ledger.json").exists()
         assert quits() == (0, OVER, "")
+
+
+def test_a_job_that_nobody_is_left_to_give_back_goes_on(tmp_path: Path, quits: Command) -> None:
+    """Engine and guardian were killed together: the command undoes what they wrote down, and says so."""
+    with holding(tmp_path) as (engine, job):
+        (guardian,) = psutil.Process(engine.process.pid).children()
+        guardian.suspend()  # so that it cannot act before it dies
+        engine.end(signal.SIGKILL)
+        guardian.kill()
+        assert job.stopped
+        code, out, err = quits()
+        assert (code, out.splitlines(keepends=True)[-1], err) == (0, OVER, "")
+        assert f"({job.pid}) goes on" in out
+        assert job.running
+
+
+def test_what_cannot_be_given_back_is_not_said_to_be(quits: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that does not answer keeps its entry: the command fails and says who."""
+    monkeypatch.setattr(by_hand, "recover", lambda path: (f"{path.name}: nobody answers",))
+    monkeypatch.setattr(by_hand, "held", lambda: True)
+    assert quits() == (1, "ledger.json: nobody answers\n", "")
 
 
 def test_where_nothing_ever_ran(tmp_path: Path, quits: Command) -> None:

@@ -40,6 +40,7 @@ def test_the_headline_says_what_is_known_and_why_not(day: Day, expected: str) ->
 def test_a_sentence_says_what_it_rests_on() -> None:
     """How many prompts, and what is left out; nothing where nothing is known."""
     assert "known: 8." in stats.footnote([GOOD])
+    assert "known: 12,000." in stats.footnote([Day("", measured=12_000)])
     assert stats.footnote([EMPTY]) == ""
 
 

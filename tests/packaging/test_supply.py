@@ -5,6 +5,7 @@ import importlib.metadata
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -158,6 +159,13 @@ def test_a_file_of_nobody_is_named(tmp_path: Path) -> None:
     contents.write_text(json.dumps([[str(stray), "stray.so"]]), "utf-8")
     with pytest.raises(parts.Unknown, match=rf"nobody knows whose file this is: {stray}"):
         parts.found(contents)
+
+
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="this system has no such packages")
+def test_a_library_of_the_system_is_named_after_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ubuntu's package of a name is not Debian's."""
+    monkeypatch.setattr(parts.platform, "freedesktop_os_release", lambda: {"ID": "ubuntu"})
+    assert parts._of_package.__wrapped__("dpkg").purl.startswith("pkg:deb/ubuntu/dpkg@")
 
 
 # ---- The lock --------------------------------------------------------------------------------------------------------

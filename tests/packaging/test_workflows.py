@@ -60,8 +60,17 @@ def test_a_release_is_summed_and_attested_before_it_is_published() -> None:
     order = ["make try-installer", "make checksums", "actions/attest-build-provenance@", "make publish"]
     places = [text.index(word) for word in order]
     assert places == sorted(places)
-    assert text.count("if: github.ref_type == 'tag'") == 2
+    assert text.count("if: github.event_name == 'push'") == 2  # which is a tag's; by hand nothing is published
     assert 'tags: ["v*"]' in text
+
+
+@pytest.mark.parametrize("target", ["checksums", "publish"])
+def test_where_a_release_may_be_written_nothing_is_installed(target: str) -> None:
+    """The job with that right runs code of this project alone."""
+    recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert recipe
+    assert recipe[1].startswith("\t@python3 packaging/release.py ")
+    assert recipe[1].count("\n") == 1
 
 
 @pytest.mark.skipif(ACTIONLINT is None, reason="actionlint is not installed")

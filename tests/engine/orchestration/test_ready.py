@@ -7,11 +7,13 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from helpers.fake_boinc import PASSWORD, fake_boinc
-from helpers.fake_folding import folding
+from helpers.fake_folding import folding, group
 from helpers.wait import wait_until
 
 import engine
@@ -73,22 +75,42 @@ def test_nothing_is_loaded_to_end_the_lease_of_boinc(tmp_path: Path) -> None:
         assert client.mode != 3
 
 
+@contextmanager
+def _deleted(folder: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> Iterator[None]:
+    """Pass when a guardian is armed for a client, its program is deleted, and then its engine has ended."""
+    installed = folder / "installed"
+    shutil.copytree(Path(engine.__path__[0]), installed / "engine")
+    monkeypatch.setattr(itself, "ROOT", installed)
+    ledger = Ledger(folder / "ledger.json")
+    guardian = Guardian(ledger.path)
+    ledger.record([UnpauseFolding(url, "", False)])
+    guardian.arm()
+    _heard(guardian)
+    guardian.beat()
+    _heard(guardian)  # it listens again, so all that being armed takes is done
+    shutil.rmtree(installed)
+    guardian.stop(patient=True)
+    yield
+    for child in guardian._left:
+        child.wait(20)
+
+
 @pytest.mark.real
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_deleted_program_still_gives_folding_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its folder is deleted while the client is paused, then the engine dies."""
-    installed = tmp_path / "installed"
-    shutil.copytree(Path(engine.__path__[0]), installed / "engine")
-    monkeypatch.setattr(itself, "ROOT", installed)
-    ledger = Ledger(tmp_path / "ledger.json")
-    guardian = Guardian(ledger.path)
     with folding() as client:
         client.say("groups", "", "config", "paused", True)
-        ledger.record([UnpauseFolding(client.url, "", False)])
-        guardian.arm()
-        _heard(guardian)
-        guardian.beat()
-        _heard(guardian)  # it listens again, so all that being armed takes is done
-        shutil.rmtree(installed)
-        guardian.stop(patient=True)
+        with _deleted(tmp_path, monkeypatch, client.url):
+            wait_until(lambda: not client.paused(), what="the client to fold")
+
+
+@pytest.mark.real
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_deleted_program_is_as_patient_as_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client is restarting when the engine dies: a first try is not the last, though nothing can be struck out."""
+    with folding() as before:
+        port = int(before.url.split(":")[2].split("/")[0])
+    with _deleted(tmp_path, monkeypatch, before.url), folding({"": group(paused=True)}, port=port) as client:
         wait_until(lambda: not client.paused(), what="the client to fold")
+        wait_until(lambda: not (tmp_path / "ledger.json").exists(), what="the guardian to see that it does")
