@@ -80,13 +80,12 @@ packages-windows: ## the same for Windows, on Linux, from a bundle of Windows in
 	@$(MAKE) --no-print-directory installer
 	@$(PYTHON) packaging/release.py collect
 
+# These two run where a release may be written: they install nothing, least of all anybody else's code.
 checksums: ## dist/packages/SHA256SUMS
-	@packaging/setup.sh run
-	@$(PYTHON) packaging/release.py checksums
+	@python3 packaging/release.py checksums
 
 publish: ## the release of TAG on GitHub, with all of dist/packages
-	@packaging/setup.sh run
-	@$(PYTHON) packaging/release.py publish $(TAG)
+	@python3 packaging/release.py publish "$(TAG)"
 
 windows-bundle: ## dist/windows/zat-scs: the Windows program, built under wine to be tried, not to be shipped
 	@packaging/setup.sh bundle

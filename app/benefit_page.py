@@ -111,7 +111,7 @@ class BenefitPage(QScrollArea):
             (self.tr("{value} min").format(value=stats.number(held / 60)),
              self.tr("given up by the job, {guesses} min of it for guesses").format(
                  guesses=stats.number(whole.held_guessing / 60))),
-            (self.tr("{hits} of {all}").format(hits=whole.hits, all=whole.preparations),
+            (self.tr("{hits:,} of {all:,}").format(hits=whole.hits, all=whole.preparations),
              self.tr("preparations were followed by a prompt")),
             (self.tr("{value} s").format(value=stats.number(whole.lead / whole.hits)) if whole.hits else "?",
              self.tr("from a preparation to its prompt, on average")),
@@ -125,7 +125,7 @@ class BenefitPage(QScrollArea):
         colours = theme.of(self)
         parts = [
             (colours.accent, self.tr("seconds saved")),
-            (colours.prepared, self.tr("background work given up for guesses")),
+            (colours.prepared, self.tr("minutes of background work given up for guesses")),
             (colours.active, self.tr("for prompts")),
         ]
         words = "&nbsp;&nbsp;&nbsp; ".join(

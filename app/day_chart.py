@@ -15,6 +15,7 @@ _BAR: Final = 28.0  # px at most
 _LABEL: Final = 20.0  # px: the height of a line of small type
 _FOOT: Final = 26.0  # px: the days' names
 _LEFT: Final = 84.0  # px: what each side means
+_BETWEEN: Final = 4.0  # px at least between the figures of two days
 
 
 class DayChart(QWidget):
@@ -77,13 +78,13 @@ class DayChart(QWidget):
         return (self.width() - _LEFT) / max(1, len(self._days))
 
     def _paint_sides(self, painter: QPainter, ground: float, colours: theme.Theme) -> None:
-        right = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         for text, colour, top in (
             (self.tr("saved"), colours.accent, ground - _LABEL - 4),
             (self.tr("given up"), colours.muted, ground + 4),
         ):
             painter.setPen(QColor(colour))
-            painter.drawText(QRectF(0, top, _LEFT - 10, _LABEL), right, text)
+            painter.drawText(QRectF(0, top, _LEFT - 10, _LABEL), left, text)
 
     def _paint_saved(self, painter: QPainter, day: Day, middle: float, ground: float, scale: float) -> None:
         colours = theme.of(self)
@@ -114,7 +115,7 @@ class DayChart(QWidget):
     def _write(self, painter: QPainter, text: str, colour: str, middle: float, top: float) -> None:
         painter.setPen(QColor(colour))
         area = QRectF(middle - 60, top, 120, _LABEL)
-        if QFontMetricsF(painter.font()).horizontalAdvance(text) <= self._step():
+        if QFontMetricsF(painter.font()).horizontalAdvance(text) + _BETWEEN <= self._step():
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
 
     def _bar(self, painter: QPainter, colour: str, bar: QRectF) -> None:

@@ -1,4 +1,4 @@
-"""`zat-scs quit`: asks tray and engine to end, and waits until both have given everything back and are gone."""
+"""`zat-scs quit`: asks tray and engine to end, waits until both are gone, and undoes what is held even then."""
 
 import sys
 from pathlib import Path
@@ -15,13 +15,17 @@ _AGAIN = 0.5  # s after which they are asked anew: one that is just starting doe
 
 
 def quit_all() -> int:
-    """End whatever runs of this user; 0 once nothing does, 1 where something still runs after 30 s."""
+    """End whatever runs of this user; 1 where something still runs after 30 s, or a job cannot be given back."""
+    from app import by_hand  # noqa: PLC0415 - brings parts of the engine that other commands can spare
+
     clock = SystemClock()
     deadline = clock.now() + WITHIN
     while trouble := _ask():
         if clock.now() >= deadline:
             print(f"zat-scs: {trouble}", file=sys.stderr)  # noqa: T201 - a command's answer
             return 1
+    if by_hand.held() and by_hand.release() != 0:  # nobody is left to give it back
+        return 1
     print("Nothing of yours runs any more; everything was given back.")  # noqa: T201
     return 0
 

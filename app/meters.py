@@ -28,7 +28,19 @@ def show(label: QLabel, text: str) -> None:
         label.setVisible(bool(text))
 
 
-class Panel(QWidget):
+class Remembering(QWidget):
+    """Knows which facts it shows, so that those which stay cost nothing: no words, no layout, no paint."""
+
+    _facts: tuple[object, ...] | None = None
+
+    def is_new(self, *facts: object) -> bool:
+        """Return whether these differ from the facts of the last call."""
+        new = facts != self._facts
+        self._facts = facts
+        return new
+
+
+class Panel(Remembering):
     """A heading and what stands under it, with no frame around."""
 
     def __init__(self, heading: str) -> None:
@@ -79,7 +91,7 @@ class Figure(QWidget):
         painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, self._text)
 
 
-class Meter(QWidget):
+class Meter(Remembering):
     """One sensor: its name, its evidence as a bar and a number, and why it says nothing where it does not."""
 
     def __init__(self, name: str, *, has_level: bool = True) -> None:
@@ -101,6 +113,8 @@ class Meter(QWidget):
 
     def draw(self, level: float | None, state: str) -> None:
         """Show evidence in [0, 1], None where there is none, and the sensor's state as in a Snapshot."""
+        if not self.is_new(None if level is None else round(level, 2), state):
+            return
         reason = state.removeprefix(_UNAVAILABLE) if state.startswith(_UNAVAILABLE) else ""
         if reason:
             word = self.tr("unavailable")
@@ -112,7 +126,9 @@ class Meter(QWidget):
         show(self._reason, reason)
         value = round(100 * (level or 0.0))
         if self._bar.value() != value:
+            self._bar.setUpdatesEnabled(False)  # it would be painted at once, and the number once more after it
             self._bar.setValue(value)
+            self._bar.setUpdatesEnabled(True)
 
 
 class EvidencePanel(Panel):
@@ -156,13 +172,16 @@ class JobPanel(Panel):
 
     def draw(self, snapshot: Snapshot) -> None:
         """Show this snapshot."""
+        left = None if snapshot.deadline_in is None else round(snapshot.deadline_in)
+        way = (snapshot.backend, snapshot.background_verified, snapshot.background_detail, snapshot.refused)
+        if not self.is_new(self.name, snapshot.background_share, left, *way):
+            return
         name, share = self.name or self.tr("The job"), snapshot.background_share
         free = self.tr("{name} has the card")
         held = self.tr("{name} keeps {share} %")
         show(self._share, (free if share == 100 else held).format(name=name, share=share))
         self._show_proof(snapshot)
-        left = snapshot.deadline_in
-        back = "" if left is None else self.tr("Given back in {seconds:.0f} s without a prompt").format(seconds=left)
+        back = "" if left is None else self.tr("Given back in {seconds} s without a prompt").format(seconds=left)
         show(self._back, back)
         show(self._detail, snapshot.background_detail)
         reasons = "\n".join(f"{way}: {reason}" for way, reason in snapshot.refused)
@@ -211,6 +230,11 @@ class ServerPanel(Panel):
 
     def draw(self, snapshot: Snapshot) -> None:
         """Show this snapshot."""
+        details = (snapshot.server_detail, snapshot.context_detail)
+        if not self.is_new(
+            snapshot.server, snapshot.context, snapshot.context_tokens, snapshot.unified_memory, *details
+        ):
+            return
         states = {
             ServerState.UNKNOWN: self.tr("Not looked at yet"),
             ServerState.UP: self.tr("Up and idle"),
@@ -225,7 +249,6 @@ class ServerPanel(Panel):
         show(self._context, self._context_in_words(snapshot.context) + amount)
         memory = {"on": self.tr("Unified memory: on"), "off": self.tr("Unified memory: off")}
         show(self._memory, memory.get(snapshot.unified_memory, self.tr("Unified memory: not known")))
-        details = (snapshot.server_detail, snapshot.context_detail)
         show(self._detail, "\n".join(detail for detail in details if detail))
         self._detail.setToolTip(self._detail.text())  # a word without a break may be cut in the panel
 
@@ -258,6 +281,8 @@ class TodayPanel(Panel):
 
     def draw(self, counts: Counts) -> None:
         """Show these counts."""
+        if not self.is_new(counts):
+            return
         for label, count in zip(
             self._numbers, (counts.hits, counts.false_positives, counts.false_negatives), strict=True
         ):

@@ -25,8 +25,8 @@ def footnote(days: Sequence[Day]) -> str:
     if not whole.measured:
         return ""
     text = tr(
-        "Prompts whose saving is known: {measured}. It is what your server need not compute again, at its own measured "
-        "speed, and waking it. What a free card saves beside that cannot be measured, and is not counted."
+        "Prompts whose saving is known: {measured:,}. It is what your server need not compute again, at its own "
+        "measured speed, and waking it. What a free card saves beside that cannot be measured, and is not counted."
     )
     return text.format(measured=whole.measured)
 

@@ -3,6 +3,7 @@
 import functools
 import importlib.metadata
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -147,4 +148,5 @@ def _of_package(package: str) -> Part:
         re.findall(r"/usr/share/common-licenses/([\w.-]*\w)", copyright_.read_text("utf-8", "replace")) if texts else []
     )
     texts += [path for path in (Path("/usr/share/common-licenses", one) for one in sorted(set(named))) if path.exists()]
-    return Part(name, version, f"pkg:deb/debian/{name}@{version}?arch={architecture}", "", texts)
+    maker = platform.freedesktop_os_release()["ID"]  # debian, ubuntu
+    return Part(name, version, f"pkg:deb/{maker}/{name}@{version}?arch={architecture}", "", texts)

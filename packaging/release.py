@@ -29,11 +29,11 @@ def collect() -> None:
     """Copy what was made here into dist/packages, and beside it the list of its parts. Raises Unready."""
     shutil.rmtree(PACKAGES, ignore_errors=True)
     PACKAGES.mkdir(parents=True)
-    found = [path for pattern in HANDED_OUT for path in sorted(DIST.glob(pattern))]
+    found = [path for pattern in HANDED_OUT for path in sorted(DIST.glob(pattern)) if version() in path.name]
     if not found and sys.platform == "darwin":  # there is no package of this system's own yet
         found = [folder_as_archive()]
     if not found:
-        raise Unready(f"there is nothing of {' '.join(HANDED_OUT)} in dist")
+        raise Unready(f"there is nothing of {' '.join(HANDED_OUT)} of {version()} in dist")
     for path in found:
         shutil.copy2(path, PACKAGES)
     for parts in (*DIST.glob("zat-scs.cdx.json"), *(DIST / "windows").glob("zat-scs.cdx.json")):

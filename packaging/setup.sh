@@ -124,6 +124,7 @@ if [[ $(uname -s) == Linux ]]; then
   fi
   if [[ $profile != run ]]; then
     has objcopy || packages+=(binutils) # PyInstaller puts programs together with it
+    has xz || packages+=(xz-utils)      # packs the folder for any Linux
     has makensis || packages+=(nsis)    # makes the installer for Windows
     [[ -z ${WINDOWS_CERTIFICATE:-} ]] || has osslsigncode || packages+=(osslsigncode) # signs it
   fi

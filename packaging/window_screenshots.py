@@ -47,7 +47,12 @@ class Menus:
 def menus() -> Menus:
     """Return menus with the usual entries, which do nothing."""
     owner = QApplication.instance()
-    titles = {"&Engine": ("Prepare now", "Pause"), "&Tools": ("Run benchmark…", "Settings…"), "&Help": ("About",)}
+    titles = {
+        "&Engine": ("Prepare now", "Pause"),
+        "&Tools": ("Run benchmark…",),
+        "S&ettings": ("Settings…",),
+        "&Help": ("About",),
+    }
     return Menus([(title, [QAction(entry, owner) for entry in entries]) for title, entries in titles.items()])
 
 
@@ -94,7 +99,7 @@ def day() -> Iterator[Snapshot]:
 
 
 def _typing(second: float) -> float:
-    bursts = ((50, 60), (96, 106), (176, 180), (252, 266), (290, 300))
+    bursts = ((47, 60), (94, 106), (176, 180), (250, 266), (287, 300))
     return sum((0.7 + 0.3 * math.sin(second * 5)) for start, end in bursts if start <= second < end)
 
 

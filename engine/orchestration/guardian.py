@@ -231,7 +231,9 @@ def _give_back(ledger: Ledger) -> None:
             entries = ledger.read()
             if not entries:
                 return
-            ledger.clear([one.entry for one in undo(entries) if one.settled])
+            settled = [one.entry for one in undo(entries) if one.settled]
+            with suppress(ImportError):  # the program is deleted: nothing can be struck out, and is undone once more
+                ledger.clear(settled)
         except LedgerError:
             return  # not to be trusted: the next start sets it aside and says so
         known = _written(ledger)

@@ -65,7 +65,7 @@ class Features:
         touched = False
         for press in readings.keys:
             if press.at > self._prompted:
-                touched |= self._press(press.at, press.kind)
+                touched |= self._press(min(press.at, now), press.kind)  # later: the loop was held up in this very tick
             else:
                 self._sent(press.kind)
         self._room.take(readings.db, readings.voice)

@@ -54,6 +54,14 @@ def test_held_keys_and_shortcuts_are_no_writing() -> None:
     assert features.foregone(10.0)
 
 
+def test_what_was_pressed_while_the_loop_was_held_up_counts_as_now() -> None:
+    """A stopped process, or a terminal that takes no more of the log: the tick goes on with the time that it began at."""
+    for held_up in (2.0, 30_000.0):
+        features = Features(Habits())
+        assert features.hear(10.0, Readings((KeyPress(10.0 + held_up, KeyKind.TEXT),)))
+        assert features.values(10.0)[0] == 1.0
+
+
 def test_the_enter_of_a_prompt_is_heard_after_it() -> None:
     """In one tick the loop takes the prompt first: its Enter still belongs to it, is not vain and begins nothing."""
     seen = []
