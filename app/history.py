@@ -121,10 +121,11 @@ class History:
             now.false_negatives - before.false_negatives,
         )
 
-    def curve(self, span: float) -> tuple[list[float], list[float]]:
+    def curve(self, span: float, part: float = math.inf) -> tuple[list[float], list[float]]:
         """Return seconds from now (≤ 0) and smoothed P of the last `span` seconds, at most POINTS + 1 of them.
 
-        Of points that share a pixel the highest is kept, and which share one does not change while time passes.
+        `part`: of these only the last so many seconds. Of points that share a pixel the highest is kept, and which
+        share one does not change while time passes.
         """
         if not self.last:
             return [], []
@@ -133,7 +134,7 @@ class History:
         heights: list[float] = []
         pixel = math.nan
         for at, height in reversed(self._points):
-            if at < now - span:
+            if at < now - min(span, part):
                 break
             if at // width != pixel:
                 pixel = at // width

@@ -201,7 +201,7 @@ class StatusWindow(QMainWindow):
             self._today.draw(self.history.today)
 
     def _write_legend(self) -> None:
-        from app.plot import word  # noqa: PLC0415 - here when the plot is
+        from app.plot_picture import word  # noqa: PLC0415 - here when the plot is
 
         colours = theme.of(self)
         states = [("■", colours.of_state(state), word(state)) for state in State if state is not State.COLD_IDLE]

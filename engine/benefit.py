@@ -117,8 +117,12 @@ class Benefit:
         return rate_of(self._rates.get(server, ()))
 
     def pays(self, probability: float, settings: Settings) -> bool:
-        """Tell whether a preparation at this P may save what it costs; True while that is not weighed."""
-        if settings.job_worth == 0 or not self._today:
+        """Tell whether a preparation at this P may save what it costs; True while that is not weighed.
+
+        The first guess of a day always may: without any, what a prompt saves by now would never be known.
+        """
+        today = self.today
+        if settings.job_worth == 0 or today is None or today.preparations == today.asked:
             return True
         if self._means is None:
             self._means = means(self.days.values(), self._today)

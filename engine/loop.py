@@ -161,8 +161,8 @@ class Engine:
             self._moments.close()
             self._senses.close(wait=True)
             self._link.close(CLOSE_TIMEOUT)
+            self._take_inbox(now, machine=False)
             self._memory.close(self._fusion.habits, self._fusion.personal)
-        self._take_inbox(now, machine=False)
         self._publish(now)
         self._days.close()
 
@@ -180,7 +180,10 @@ class Engine:
     def _step(self, event: MachineEvent, now: float) -> None:
         if self._recorder:
             self._recorder.happened(event, now)
+        before = self._machine.false_positives
         self._machine, effects = fsm.step(self._machine, event, now, self._settings)
+        if self._machine.false_positives > before:
+            self._fusion.disappointed()
         for effect in effects:
             self._apply(effect)
         match event:
@@ -224,9 +227,7 @@ class Engine:
         self._because = self._fusion.because(asked=asked) if guessed else ""
         why = f"{move.why.value}: {self._because}" if guessed else move.why.value
         log.info("%s → %s (%s)", move.source.value, move.target.value, why)
-        if move.why is Why.TIMEOUT:
-            self._fusion.disappointed()
-        elif move.why is Why.FINISHED:
+        if move.why is Why.FINISHED:
             self._memory.refresh(self._fusion.habits, self._fusion.personal)
 
     def _reconfigure(self, new: Settings, now: float) -> None:

@@ -15,6 +15,7 @@ from engine.telemetry.personal import MOST, Personal
 log = logging.getLogger(__name__)
 
 VERSION = 2
+PATIENCE = 2.0  # s for a writing that is under way
 WITHOUT_CORRECTIONS = 1  # a version that is still read
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
@@ -111,10 +112,14 @@ class Memory:
 
     def _write(self) -> None:
         """Bring the file to what is wanted now, which may be newer than what this was called for."""
-        with self._writing:
+        if not self._writing.acquire(timeout=PATIENCE):  # the disk hangs
+            return
+        try:
             if self._path and self._wanted != self._done:
                 self._done = self._wanted
                 save(self._path, self._done)
+        finally:
+            self._writing.release()
 
 
 def save(path: Path, content: bytes | None) -> None:

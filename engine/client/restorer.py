@@ -80,7 +80,7 @@ class Restorer:
         bench = self._bench
         saved, reason = self.candidate(facts)
         bench.view.waking = True
-        began, self._turn = bench.clock.now(), bench.view.turns
+        began, turn = bench.clock.now(), bench.view.turns
         restoring: float | None = 0.0
         try:
             if saved is not None:
@@ -91,7 +91,8 @@ class Restorer:
         except ServerError:
             bench.view.waking = False  # it may sleep on, and be woken by a prompt
             raise
-        waited_for = bench.view.busy or bench.view.turns != self._turn
+        waited_for = bench.view.busy or bench.view.turns != turn
+        self._turn = bench.view.turns
         if restoring is not None and not waited_for:
             self._woken = max(0.0, bench.clock.now() - began - restoring)
 
@@ -141,7 +142,6 @@ class Restorer:
     def _restore(self, facts: Facts, saved: SavedContext, slot: int, timeout: float) -> float | None:
         """Send it; return the seconds that the server needed for the restore alone, None if it did not succeed."""
         bench, loss = self._bench, self._bench.view.loss
-        self._turn = bench.view.turns
         bench.tell(ContextState.RESTORING, saved.tokens)
         try:
             answer = bench.act(
@@ -159,7 +159,8 @@ class Restorer:
             bench.learn_speed(answer.n_read, answer.restore_ms)
             if bench.view.loss is loss:  # else it was lost again meanwhile
                 bench.view.loss = None
-            self._in_slot, self._proving = saved, True
+            # Not before: it may have waited for a prompt, which took nothing of it.
+            self._in_slot, self._proving, self._turn = saved, True, bench.view.turns
             log.info("restored %d tokens in %.0f ms", answer.n_restored, answer.restore_ms)
             bench.tell(ContextState.RESTORED, answer.n_restored)
             return answer.restore_ms / 1000

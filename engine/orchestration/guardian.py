@@ -213,7 +213,7 @@ def _watch(hear: Callable[[float | None], bytes | None], ledger: Ledger) -> None
             return
         armed = said.endswith((ARM, BEAT))
         if ARM in said:
-            with suppress(LedgerError):
+            with suppress(LedgerError, OSError):
                 get_ready(ledger.read())
 
 
@@ -234,6 +234,8 @@ def _give_back(ledger: Ledger) -> None:
             settled = [one.entry for one in undo(entries) if one.settled]
             with suppress(ImportError):  # the program is deleted: nothing can be struck out, and is undone once more
                 ledger.clear(settled)
+        except OSError:  # of the disk: it may pass
+            continue
         except LedgerError:
             return  # not to be trusted: the next start sets it aside and says so
         known = _written(ledger)

@@ -19,7 +19,7 @@ MISSED = Moved(IDLE, ACTIVE, Why.PROMPT)
 TIMEOUT = Moved(PREPARED, IDLE, Why.TIMEOUT)
 FINISHED = Moved(ACTIVE, IDLE, Why.FINISHED)
 COLD = PromptReport(reused=0, computed=1000, seconds=2.0, restored=None, woken=None, server="one")  # 500 tokens/s
-TODAY, TOMORROW = "2026-11-30", "2026-12-01"
+YESTERDAY, TODAY, TOMORROW = "2026-11-29", "2026-11-30", "2026-12-01"
 
 
 class Script:
@@ -231,9 +231,18 @@ def test_before_the_first_step_nothing_is_weighed() -> None:
     assert Benefit([days_of(0.0)]).today is None
 
 
+def test_the_first_guess_of_a_day_is_always_let_through() -> None:
+    """Else days on which nothing was saved would keep it from ever being measured again."""
+    script = Script(Benefit([replace(days_of(0.0), date=YESTERDAY)]))
+    assert script.benefit.pays(0.1, Settings(job_worth=1.0))
+    script.then(GUESS)
+    assert not script.benefit.pays(1.0, Settings(job_worth=1.0))
+
+
 def test_what_is_measured_meanwhile_is_weighed(script: Script) -> None:
     """The means follow the books."""
     settings = Settings(job_worth=1.0)
+    script.then(GUESS)
     assert script.benefit.pays(0.5, settings)
     for _ in range(ENOUGH):
         script.benefit.prompted(replace(COLD, restored=100))

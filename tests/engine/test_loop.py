@@ -325,6 +325,28 @@ def test_what_was_learned_can_be_forgotten_while_it_runs(tmp_path: Path) -> None
     assert not habits.exists()
 
 
+def test_what_was_learned_can_be_forgotten_while_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Giving back may take seconds, and who asks meanwhile is told yes: the end writes nothing down first."""
+    saved: list[bytes | None] = []
+    monkeypatch.setattr(memory, "save", lambda _, content: saved.append(content))
+    engine = Engine(Settings(), FakeParts(), FakeClock(), learned=tmp_path / "habits.json")
+    engine.start()
+    engine.post(PromptArrived())
+    engine.tick(0.1)
+    engine.post(ForgetRequested())
+    engine.close()
+    assert saved == [None]
+
+
+def test_what_was_asked_for_in_vain_is_no_disappointment() -> None:
+    """A new user who tries "prepare" first still sees the first guess: typing is enough."""
+    rig = Rig(learned=True)
+    rig.engine.post(PrepareRequested(1.0))
+    assert rig.tick(20).state is State.COLD_IDLE
+    assert rig.tick(20, typing=True).state is State.SPECULATIVE_PREPARED
+    rig.engine.close()
+
+
 def test_a_preparation_says_why(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     """In the snapshot for as long as it lasts, and once in the log; by hand is a reason of its own."""
     with caplog.at_level(logging.INFO):
