@@ -140,6 +140,7 @@ if [[ $(uname -s) == Linux ]]; then
     has pulseaudio || packages+=(pulseaudio)                       # a microphone that plays what a test gives it
     has pactl || packages+=(pulseaudio-utils)                      # sets that microphone up
     has espeak-ng || packages+=(espeak-ng)                         # a voice to hear
+    has sox || packages+=(sox)                                     # noise to tell it from
     has desktop-file-validate || packages+=(desktop-file-utils)    # checks the entry in the menu of programs
     has appstreamcli || packages+=(appstream)                      # checks what a software center shows
     has boinc || packages+=(boinc-client)                          # background work on a card, to take off it

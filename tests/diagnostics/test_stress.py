@@ -14,6 +14,7 @@ from helpers.wait import wait_until
 from app import cli
 from diagnostics import stress_rhythm, stress_test
 from diagnostics.stress_stage import Result, Stage, Unmet, processes_of
+from engine.processes import command_line
 
 pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"), pytest.mark.real]
 SMALL = {
@@ -93,6 +94,8 @@ def test_a_phase_that_fails_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys:
     def leaves(stage: Stage) -> dict:
         script = "import sys, time; time.sleep(600)"
         left.append(subprocess.Popen([sys.executable, "-c", script, str(stage.folder)]))
+        # A process that has only just been started shows no command line yet.
+        wait_until(lambda: str(stage.folder) in (command_line(left[0].pid) or ()), what="its command line")
         return {"left": 1}
 
     left: list[subprocess.Popen] = []
