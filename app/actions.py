@@ -41,7 +41,7 @@ class Actions(QObject):
         self.settings = self._add(self.tr("&Settings…"))
         self.autostart = self._add(self.tr("Start on &login"), checkable=True)
         self.forget = self._add(self.tr("&Forget saved contexts"))
-        self.forget_habits = self._add(self.tr("Forget what was &learned…"))
+        self.forget_habits = self._add(self.tr("Forget w&hat was learned…"))
         self.logs = self._add(self.tr("Open l&og folder"))
         self.about = self._add(self.tr("About &ZAT-SCS"))
         self.quit = self._add(self.tr("&Quit"))

@@ -28,8 +28,8 @@ from engine.events import Snapshot, State
 QUIET = {"KEYBOARD": "off", "MICROPHONE": "off", "SERVER_URL": "http://127.0.0.1:9", "BACKGROUND_METHOD": "off"}
 ENTRIES = [
     "Prepare now", "Show window", "Pause", "Pause for 15 minutes", "Pause for an hour", "Pause until resumed",
-    "Microphone", "Run benchmark…", "Run stress test…", "Forget saved contexts", "Settings…", "Start on login",
-    "Open log folder", "About ZAT-SCS", "Quit",
+    "Microphone", "Run benchmark…", "Run stress test…", "Forget saved contexts", "Forget what was learned…",
+    "Settings…", "Start on login", "Open log folder", "About ZAT-SCS", "Quit",
 ]  # fmt: skip
 # The patience of a minute's test; nobody else can set it.
 IMPATIENT = "import sys, app.tray as t; t.PATIENCE = 2.0; from app.cli import main; sys.exit(main(sys.argv[1:]))"
