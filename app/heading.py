@@ -4,6 +4,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWi
 
 from app import icons, texts, theme
 from app.meters import show
+from app.steady import Steady
 from engine.events import Snapshot
 
 
@@ -14,7 +15,7 @@ class Heading(QWidget):
         super().__init__()
         self._picture = QLabel()
         self._title = theme.label("", "title", wrap=False)
-        self._sentence = theme.label("", "muted")
+        self._sentence = Steady(theme.label("", "muted"))  # it may count seconds
         self._because = theme.label("", "muted", wrap=False)
         kept = self._because.sizePolicy()
         kept.setRetainSizeWhenHidden(True)  # what stands below would jump with each preparation

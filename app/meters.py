@@ -14,12 +14,13 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.history import Counts
+from app.steady import Figure, Steady
 from engine.events import ContextState, ServerState, Snapshot
 
 _UNAVAILABLE = "unavailable: "
 
 
-def show(label: QLabel, text: str) -> None:
+def show(label: QLabel | Steady, text: str) -> None:
     """Change a label only where it differs, and hide it where there is nothing to say."""
     if label.text() != text:
         label.setText(text)
@@ -54,40 +55,24 @@ class Panel(Remembering):
 
     def line(self, role: str = "") -> QLabel:
         """Add one line of text, empty as yet."""
-        made = theme.label("", role)
-        made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        # The panels are equally wide, whatever stands in them: a word without a break must not widen the window.
-        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        made = self._text(role)
         made.hide()
         self.column.addWidget(made)
         return made
 
+    def steady_line(self) -> Steady:
+        """Add one line of text that changes each second."""
+        made = Steady(self._text(""))
+        made.hide()
+        self.column.addWidget(made)
+        return made
 
-class Figure(QWidget):
-    """A word at the right edge that changes ten times a second: unlike a label's, its change moves nothing else."""
-
-    def __init__(self, widest: str) -> None:
-        super().__init__()
-        self._text = ""
-        self.setFixedSize(self.fontMetrics().horizontalAdvance(widest) + 4, self.fontMetrics().height())
-
-    def text(self) -> str:
-        """Return the word."""
-        return self._text
-
-    def set_text(self, text: str) -> None:
-        """Show another word."""
-        if text != self._text:
-            self._text = text
-            self.setAccessibleName(text)
-            self.update()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the word."""
-        del event
-        painter = QPainter(self)
-        painter.setPen(QColor(theme.of(self).text))
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, self._text)
+    def _text(self, role: str) -> QLabel:
+        made = theme.label("", role)
+        made.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        # The panels are equally wide, whatever stands in them: a word without a break must not widen the window.
+        made.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        return made
 
 
 class Meter(Remembering):
@@ -95,6 +80,7 @@ class Meter(Remembering):
 
     def __init__(self, name: str, *, has_level: bool = True) -> None:
         super().__init__()
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what lies below need not be painted with it
         self._has_level = has_level
         self._number = Figure(self.tr("unavailable"))
         self._bar = QProgressBar()
@@ -129,6 +115,10 @@ class Meter(Remembering):
             self._bar.setValue(value)
             self._bar.setUpdatesEnabled(True)
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the ground."""
+        QPainter(self).fillRect(event.rect(), QColor(theme.of(self).window))
+
 
 class EvidencePanel(Panel):
     """What is sensed."""
@@ -157,7 +147,7 @@ class JobPanel(Panel):
         self.name = ""
         self._share = self.line("headline")
         self._verified = self.line()
-        self._back = self.line()
+        self._back = self.steady_line()
         self._detail = self.line("muted")
         self._more = QPushButton()
         self._more.setProperty("role", "link")

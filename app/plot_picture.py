@@ -99,6 +99,7 @@ class Picture(_Layer):
         self._font = QFont(font)
         self._font.setPointSizeF(font.pointSizeF() * 0.9)
         self._pen = QPen(QColor(colours.accent), 2.0)
+        self._pen.setCosmetic(True)  # as thin on a dense screen as the threshold
         self._pen.setCapStyle(Qt.PenCapStyle.FlatCap)  # pieces of the line would show, painted twice where they overlap
         self._brush = QColor(colours.accent)
         self._brush.setAlpha(_AREA)

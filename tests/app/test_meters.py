@@ -1,13 +1,16 @@
 """The panels below the plot: what they say, and that nothing is said by colour alone."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QProgressBar, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.heading import Heading
 from app.history import Counts
-from app.meters import EvidencePanel, Figure, Heading, JobPanel, Meter, ServerPanel, TodayPanel
+from app.meters import EvidencePanel, JobPanel, Meter, ServerPanel, TodayPanel
+from app.steady import Figure
 from engine.events import ContextState, ServerState, Snapshot, State
 
 IDLE = Snapshot(at=0.0, state=State.COLD_IDLE, backend="process")
@@ -102,6 +105,65 @@ def test_the_server_in_words(qtbot: QtBot) -> None:
     assert panel._detail.text() == "loading\nkept"
 
 
+class Touches:
+    """Notes each change of a label, a button or a bar."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.values: list[object] = []
+        for kind, change in ((QLabel, "setText"), (QPushButton, "setText"), (QProgressBar, "setValue"),
+                             (QWidget, "setVisible"), (QWidget, "setToolTip"), (Figure, "set_text")):  # fmt: skip
+            monkeypatch.setattr(kind, change, self._noting(getattr(kind, change)))
+
+    def _noting(self, change: Callable[..., None]) -> Callable[..., None]:
+        def noted(widget: QWidget, value: object) -> None:
+            self.values.append(value)
+            change(widget, value)
+
+        return noted
+
+
+PREPARED = replace(
+    IDLE,
+    state=State.SPECULATIVE_PREPARED,
+    background_share=10,
+    background_verified=True,
+    deadline_in=12.4,
+    f_c=0.421,
+    sensors={"keyboard": "on"},
+    refused=(("boinc", "no client answers"),),
+)
+
+
+@pytest.mark.parametrize(
+    ("panel", "changes", "expected"),
+    [
+        (EvidencePanel, {"f_c": 0.5}, ["0.50", 50]),
+        (JobPanel, {"deadline_in": 9.0}, ["Given back in 9 s without a prompt"]),
+        (ServerPanel, {"server": ServerState.BUSY}, ["At work"]),
+        (Heading, {"paused": True}, ["Paused"]),
+    ],
+)
+def test_what_stays_is_not_touched(
+    panel: type[EvidencePanel | JobPanel | ServerPanel | Heading],
+    changes: dict[str, object],
+    expected: list[object],
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Snapshots that read the same change no widget; one that reads otherwise changes what differs."""
+    made = panel()
+    qtbot.addWidget(made)
+    made.show()
+    made.draw(PREPARED)
+    touches = Touches(monkeypatch)
+    for tick in range(10):
+        made.draw(replace(PREPARED, at=tick / 10, probability=tick / 10, f_c=0.419, deadline_in=12.0 - tick / 30))
+    assert touches.values == []
+    made.draw(replace(PREPARED, **changes))  # type: ignore[arg-type]  # of the parameters above
+    assert set(expected) <= set(touches.values)
+    assert "✓ Held by process, verified" not in touches.values
+
+
 def test_counts_are_named(qtbot: QtBot) -> None:
     """Each number has a name for those who cannot see where it stands."""
     panel = TodayPanel()
@@ -109,29 +171,3 @@ def test_counts_are_named(qtbot: QtBot) -> None:
     panel.draw(Counts(5, 2, 1))
     named = {label.accessibleName(): label.text() for label in panel._numbers}
     assert named == {"ready in time": "5", "false alarms": "2", "missed prompts": "1"}
-
-
-def test_the_heading_before_and_after_the_first_snapshot(qtbot: QtBot) -> None:
-    """It says that it waits, then the state."""
-    heading = Heading()
-    qtbot.addWidget(heading)
-    heading.draw(None)
-    assert "Starting" in says(heading)
-    heading.draw(IDLE)
-    assert "Waiting" in says(heading)
-    assert "Starting" not in says(heading)
-
-
-def test_the_heading_says_why_it_is_prepared_and_nothing_jumps(qtbot: QtBot) -> None:
-    """The line has its place whether there is something to say or not, and widens no window."""
-    heading = Heading()
-    qtbot.addWidget(heading)
-    heading.resize(800, 100)
-    heading.draw(IDLE)
-    size = heading.sizeHint()
-    because = "a voice, a window that prompts come from, 12 s after a reply, " * 20
-    heading.draw(Snapshot(at=0.0, state=State.SPECULATIVE_PREPARED, because=because))
-    assert f"Prepared because: {because}" in says(heading)
-    assert heading.sizeHint().height() == size.height()
-    heading.draw(IDLE)
-    assert "because" not in says(heading)

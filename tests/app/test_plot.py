@@ -1,17 +1,19 @@
 """The live plot: what it draws, when, and when not."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QTransform
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import theme
-from app.history import POINTS, History
-from app.plot import Plot, word
+from app.history import History
+from app.plot import Plot
+from app.plot_picture import Picture, word
 from engine.events import Moved, Snapshot, State, Why
 
 AT = 1_790_000_000.0
@@ -52,22 +54,67 @@ class Shown:
         self.redraws += 1
 
 
+def place(plot: Plot, seconds: float, height: float) -> QPoint:
+    """Return which pixel shows this height of P so many seconds from now."""
+    spot: QPoint = plot.mapFromScene(plot.getViewBox().mapViewToScene(QPointF(seconds, height)))
+    return spot
+
+
+def is_like(colour: QColor, wanted: str) -> bool:
+    """Return whether it is this colour, give or take what smooth edges take off."""
+    return max(abs(x - y) for x, y in zip(colour.getRgb(), QColor(wanted).getRgb(), strict=True)) < 60
+
+
+def picture_of(plot: Plot) -> Any:
+    """Return what is to be seen, array of shape (height, width, 3)."""
+    image = plot.grab().toImage().convertToFormat(QImage.Format.Format_RGB32)
+    pixels = np.frombuffer(image.constBits(), np.uint8).reshape(image.height(), image.bytesPerLine() // 4, 4)
+    return pixels[:, : image.width(), :3].astype(int)
+
+
 def test_it_draws_what_there_is(qtbot: QtBot) -> None:
-    """Curve, threshold with its value, band and mark; spoken, too."""
-    shown = Shown(qtbot, filled())
+    """Curve, threshold with its value, states, marks and the newest value; spoken, too."""
+    history = filled()
+    shown = Shown(qtbot, history)
     shown.window.show()
-    plot = shown.plot
-    times, heights = plot._curve.getData()
-    assert 250 < len(times) <= POINTS + 1
-    assert times[0] >= -60
-    assert 0 <= heights.min() <= heights.max() <= 1
+    plot, picture = shown.plot, shown.plot.grab().toImage()
+    times, heights = history.curve(60.0)
+    for at in (20, 100, len(times) - 1):
+        assert is_like(picture.pixelColor(place(plot, times[at], heights[at])), theme.LIGHT.accent)
+    assert picture.pixelColor(place(plot, -19.8, 1.08)) == QColor(theme.LIGHT.accent)  # the prompt
+    assert picture.pixelColor(place(plot, -40.0, 1.1)) == QColor(theme.LIGHT.window)
+    assert picture.pixelColor(place(plot, -10.0, 1.1)) != QColor(theme.LIGHT.window)  # a state's tint
     assert plot._threshold.value() == 0.7
     assert plot._threshold.label.toPlainText() == "threshold 0.70"
-    assert [band.state for band in plot._bands._bands] == [State.COLD_IDLE, State.ACTIVE_INFERENCE]
-    newest, prompt = plot._marks.points()
-    assert newest.pos().y() == heights[-1]
-    assert prompt.pos().y() > 1
     assert "the threshold 0.70" in plot.accessibleDescription()
+
+
+def test_a_curve_that_is_painted_already_is_only_moved(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it costs is what is new; what is seen is what a plot shows that paints all of it."""
+    history = filled()
+    shown = Shown(qtbot, history)
+    shown.window.show()
+    picture_of(shown.plot)
+    painted: list[int] = []
+    inner = Picture._paint_line
+
+    def count(layer: Picture, painter: QPainter, points: list[QPointF], to_pixels: QTransform) -> None:
+        painted.append(len(points))
+        inner(layer, painter, points, to_pixels)
+
+    monkeypatch.setattr(Picture, "_paint_line", count)
+    for tick in range(1, 41):
+        assert history.last
+        history.add(replace(history.last, at=AT + 300 + tick / 10, probability=0.2 + 0.5 * (tick % 20 > 8), moves=()))
+        shown.plot.redraw()
+        moved = picture_of(shown.plot)
+    assert len(painted) == 40
+    assert max(painted) < 30
+    shown.plot._picture.put_on(theme.LIGHT, shown.plot.font())  # forgets what was painted
+    anew = picture_of(shown.plot)
+    assert max(painted) > 250
+    differs = np.abs(moved - anew).max(axis=2) > 90
+    assert differs.mean() < 0.002  # half a pixel, along a line of two
 
 
 def test_nothing_is_drawn_while_it_is_hidden(qtbot: QtBot) -> None:
@@ -95,7 +142,7 @@ def test_the_longer_look_back_is_drawn_less_often(span: float, first: str, pause
     assert shown.plot.getViewBox().viewRange()[0] == [-span, span / 30]
 
 
-def test_a_picture_in_which_nothing_moves_is_not_painted_again(qtbot: QtBot) -> None:
+def test_a_picture_in_which_nothing_moves_is_not_painted_again(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
     """A level line in one state looks the same a moment later; as soon as P moves it is drawn."""
     history = History()
     rest = Snapshot(at=AT, state=State.COLD_IDLE, probability=0.1, threshold=0.7)
@@ -103,13 +150,13 @@ def test_a_picture_in_which_nothing_moves_is_not_painted_again(qtbot: QtBot) -> 
         history.add(replace(rest, at=AT + tick / 10))
     shown = Shown(qtbot, history)
     shown.window.show()
-    drawn = [shown.plot._curve.getData()[0]]
+    drawn: list[float] = []
+    monkeypatch.setattr(shown.plot, "redraw", lambda: drawn.append(history.last.at if history.last else 0.0))
 
     def is_drawn_after(at: float, probability: float = 0.1, threshold: float = 0.7) -> bool:
         history.add(replace(rest, at=AT + at, probability=probability, threshold=threshold))
         shown.plot.follow()
-        drawn.append(shown.plot._curve.getData()[0])
-        return drawn[-1] is not drawn[-2]
+        return drawn[-1:] == [AT + at]
 
     is_drawn_after(70.0)  # from here on it is known what the picture shows
     assert not is_drawn_after(70.3)
@@ -129,7 +176,7 @@ def test_it_turns_dark_with_its_window(qtbot: QtBot) -> None:
         picture = shown.plot.grab().toImage()
         seen = {picture.pixelColor(x, y).name() for x in range(0, 560, 2) for y in range(0, 260, 2)}
         assert colours.window in seen
-        assert shown.plot._curve.opts["pen"].color() == QColor(colours.accent)
+        assert colours.accent in seen
 
 
 def test_the_state_is_painted_and_named(qtbot: QtBot) -> None:

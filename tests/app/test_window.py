@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QAction, QGuiApplication
+from PySide6.QtGui import QAction, QColor, QGuiApplication
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import theme
-from app.meters import Figure
+from app.steady import Figure
 from app.window import StatusWindow
 from engine.config.settings import Settings
 from engine.config.store import Loaded
-from engine.events import Snapshot, State
+from engine.events import Moved, Snapshot, State, Why
 
 IDLE = Snapshot(at=1_790_000_000.0, state=State.COLD_IDLE, backend="process", sensors={"keyboard": "on"}, f_c=0.1)
 
@@ -81,7 +81,7 @@ def test_it_has_a_past_when_it_is_opened(window: StatusWindow) -> None:
         window.render(replace(IDLE, at=IDLE.at + tick / 10, probability=0.5))
     window.show()
     assert window.plot is not None
-    assert len(window.plot._curve.getData()[0]) > 250
+    assert window.plot.grab().toImage().pixelColor(300, window.plot.height() - 60) != QColor(theme.LIGHT.window)
 
 
 def test_nothing_is_painted_while_it_is_hidden(window: StatusWindow, qtbot: QtBot) -> None:
@@ -116,6 +116,34 @@ def test_figures_that_change_at_each_tick_move_nothing_else(window: StatusWindow
         qtbot.wait(20)
     assert meter.count > 0
     assert max(plot.count, server.count) < 5  # what was still to be painted when counting began
+
+
+def test_it_is_drawn_five_times_a_second_and_at_once_when_something_happens(window: StatusWindow) -> None:
+    """Nobody reads faster; but a transition, and the engine's end, are not kept waiting."""
+    window.show()
+    window.render(IDLE)
+    window.render(replace(IDLE, at=IDLE.at + 0.1, f_c=0.33))
+    assert "0.33" not in says(window)
+    window.render(replace(IDLE, at=IDLE.at + 0.2, f_c=0.44))
+    assert "0.44" in says(window)
+    moved = Moved(State.COLD_IDLE, State.DEGRADED, Why.SERVER_LOST)
+    window.render(replace(IDLE, at=IDLE.at + 0.3, state=State.DEGRADED, moves=(moved,)))
+    assert "No server" in says(window)
+    window.render(replace(IDLE, at=IDLE.at + 0.35, closed=True))
+    assert "Ended" in says(window)
+    window.render(replace(IDLE, at=IDLE.at - 3600, f_c=0.55))
+    assert "0.55" in says(window)
+
+
+def test_behind_another_page_it_draws_nothing(window: StatusWindow) -> None:
+    """And catches up when that is left."""
+    window.show()
+    window.render(IDLE)
+    window.show_benefit()
+    window.render(replace(IDLE, at=IDLE.at + 1, f_c=0.77))
+    assert "0.77" not in "\n".join(word.text() for word in words_of(window))
+    window._tabs.setCurrentIndex(0)
+    assert "0.77" in says(window)
 
 
 def test_the_plotting_library_comes_with_the_first_show() -> None:
