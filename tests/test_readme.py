@@ -78,6 +78,12 @@ WAYS: dict[str, Answers | Engine | Runs | Elsewhere | NotRun] = {
     "zat-scs benchmark --server http://127.0.0.1:8080": Elsewhere(
         "tests/diagnostics/test_benchmark.py::test_on_a_server_of_the_user"
     ),
+    "zat-scs benchmark --real": Elsewhere("tests/diagnostics/test_benchmark.py::test_on_the_real_server"),
+    "zat-scs benchmark --real --curve": Elsewhere("tests/diagnostics/test_benchmark.py::test_curve_and_harm"),
+    "zat-scs benchmark --real --harm": Elsewhere("tests/diagnostics/test_benchmark.py::test_curve_and_harm"),
+    "zat-scs benchmark --real --interleavings 1000": Elsewhere(
+        "tests/diagnostics/test_benchmark.py::test_interleavings_on_the_real_server"
+    ),
     "zat-scs demo": DEMO,
     "zat-scs doctor": Answers("Background  held by:"),
     "zat-scs doctor --json": Answers('"drop_in"'),
