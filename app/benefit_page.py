@@ -128,9 +128,8 @@ class BenefitPage(QScrollArea):
             (colours.prepared, self.tr("minutes of background work given up for guesses")),
             (colours.active, self.tr("for prompts")),
         ]
-        words = "&nbsp;&nbsp;&nbsp; ".join(
-            f'<span style="color:{colour}">■</span>&nbsp;{text}' for colour, text in parts
-        )
+        marked = [f'<span style="color:{colour}">■</span>&nbsp;{text}' for colour, text in parts]
+        words = "&nbsp;&nbsp;&nbsp; ".join([*marked, self.tr("each side has a scale of its own")])
         self._legend.setText(f'<span style="color:{colours.muted}">{words}</span>')
 
     def showEvent(self, event: QShowEvent) -> None:
