@@ -62,7 +62,7 @@ try: deb tarball ## install, run and remove both as a new user would, in a clean
 screenshots: setup ## take all pictures of the documents
 	@$(PYTHON) packaging/screenshots.py
 	@QT_QPA_PLATFORM=offscreen $(PYTHON) packaging/window_screenshots.py resources/screenshots \
-		status-light status-dark set-up-light settings-light
+		status-light status-dark benefit-light set-up-light settings-light
 
 installer: ## dist/zat-scs-setup-VERSION.exe from a Windows bundle: BUNDLE=FOLDER, else that of make windows-bundle
 	@packaging/setup.sh bundle
