@@ -5,8 +5,13 @@ from pathlib import Path
 
 import pytest
 from helpers import elsewhere
+from hypothesis import HealthCheck, settings
 
 from diagnostics import tiny_model as writer
+
+# No test depends on how fast the machine is.
+settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("house")
 
 collect_ignore = elsewhere.not_for_here()
 

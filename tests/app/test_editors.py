@@ -50,7 +50,7 @@ def test_every_editor_gives_back_what_it_was_given(one: Spec, qtbot: QtBot) -> N
 
 
 @given(value=st.floats(0.01, 8760.0))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_number_is_rounded(value: float, qtbot: QtBot) -> None:
     """Whatever stands in the file stands in the field, digit by digit."""
     made = Number(spec("CONTEXT_HOURS"))
