@@ -124,6 +124,8 @@ class DayBook:
         """Write down what is new."""
         if self._writer:
             self._writer.join(PATIENCE)
+            if self._writer.is_alive():  # the disk hangs, and nobody shall wait for it
+                return
         self._write(self._content())
 
     def _write(self, content: Kept) -> None:

@@ -217,10 +217,14 @@ def _undo(entry: Entry) -> Undone:
 
 
 def get_ready(entries: Collection[Entry]) -> None:
-    """Load what undoing these takes: when it is needed, the program's folder may be gone. Never raises."""
+    """Load what undoing and striking these takes: by then the program's folder may be gone. Never raises."""
     for entry in entries:
+        if isinstance(entry, Resume | Renice):  # undone by what is here, at the first try
+            continue
         with suppress(Exception):
             _means(entry)
+            from engine.config import store  # noqa: F401, PLC0415 - for _write()
+            from engine.orchestration import login  # noqa: F401, PLC0415 - for _see_to_login()
 
 
 def _means(entry: Entry) -> Callable[[Any], Undone]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ import pytest
 from helpers.clock import FakeClock
 from helpers.wait import wait_until
 
+from engine import days
 from engine.account import Day, PromptReport
 from engine.config.settings import Settings
 from engine.days import KEPT, DayBook, Kept, last_days, load, local_date
@@ -164,6 +166,23 @@ def test_a_disk_that_refuses_does_no_harm(tmp_path: Path, caplog: pytest.LogCapt
     caplog.clear()
     book.close()
     assert "cannot be written" in caplog.text
+
+
+def test_a_disk_that_hangs_keeps_nobody_waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end writes nothing itself while a writing is under way."""
+    calls, going_on = [], threading.Event()
+    monkeypatch.setattr(days, "PATIENCE", 0.01)
+    monkeypatch.setattr(days, "_save", lambda *_: calls.append(threading.current_thread().name) or going_on.wait(20))
+    clock = FakeClock()
+    book = DayBook(path, clock)
+    guess(book, clock)
+    clock.advance(DayBook.EVERY + 1)
+    guess(book, clock)
+    wait_until(lambda: calls, what="the writing")
+    guess(book, clock)
+    book.close()
+    going_on.set()
+    assert calls == ["days"]
 
 
 def test_only_prompts_are_taken_once() -> None:

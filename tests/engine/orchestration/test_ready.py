@@ -33,10 +33,13 @@ class Gone:
         raise ImportError(f"the folder with {name} is gone")
 
 
-entries = Ledger(Path(sys.argv[1])).read()
+ledger = Ledger(Path(sys.argv[1]))
+entries = ledger.read()
 get_ready(entries)
 sys.meta_path.insert(0, Gone())
-print(*[one.sentence for one in undo(entries)])
+undone = undo(entries)
+ledger.clear([one.entry for one in undone if one.settled])
+print(*[one.sentence for one in undone])
 """
 
 
