@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 RETRIES = (1.0, 2.0, 4.0, 8.0, 16.0)  # s after which a server that was not there is asked again, while prepared
 REST = 2.0  # s a slot must be idle after a turn before it is saved
 EXPIRE_EVERY = 600.0  # s
+AWAKE_EVERY = 1.0, 10.0  # s between requests that keep a prepared server awake, where it does not tell; at most
 
 
 class Prefetcher:
@@ -39,6 +40,7 @@ class Prefetcher:
         self._noticed: deque[Reuse | None] = deque()
         self._prepare_at: float | None = None
         self._keep_at: float | None = None
+        self._awake_at: float | None = None  # while prepared
         self._put_off = False  # a save that waits until the preparation is over
         self._stranded = False
         self._expire_at = clock.now()
@@ -50,9 +52,10 @@ class Prefetcher:
         self._thread.start()
 
     def prepare(self) -> None:
-        """Wake the server and restore its context, if that is needed and safe."""
+        """Wake the server, restore its context, if that is needed and safe, and keep it awake until cancelled."""
         with self._wake:
-            self._prepare_at, self._tries = self._clock.now(), 0
+            self._prepare_at = self._awake_at = self._clock.now()
+            self._tries = 0
             self._put_off = self._put_off or self._keep_at is not None
             self._keep_at = None  # a prompt may come any moment, and must not wait for a save
             self._wake.notify()
@@ -60,7 +63,8 @@ class Prefetcher:
     def cancel(self) -> None:
         """Drop what is queued, and retries; a call already sent is left alone."""
         with self._wake:
-            self._prepare_at, self._tries = None, len(RETRIES)
+            self._prepare_at = self._awake_at = None
+            self._tries = len(RETRIES)
             if self._put_off:
                 self._keep_at, self._put_off = self._clock.now() + REST, False
                 self._wake.notify()
@@ -113,7 +117,7 @@ class Prefetcher:
         """Wait for the next thing that is due; None when there is none after all."""
         with self._wake:
             now = self._clock.now()
-            due = min(at for at in (self._prepare_at, self._keep_at, self._expire_at) if at is not None)
+            due = min(at for at in (self._prepare_at, self._keep_at, self._awake_at, self._expire_at) if at is not None)
             if not (self._noticed or self._stranded or self._ended.is_set()) and due > now:
                 self._wake.wait(due - now)
                 return None
@@ -123,14 +127,21 @@ class Prefetcher:
             if self._noticed:
                 reuse = self._noticed.popleft()
                 return lambda: self._restorer.judge(reuse)
-            if self._prepare_at is not None and self._prepare_at <= now:
-                self._prepare_at = None
-                return self._prepare
-            if self._keep_at is not None and self._keep_at <= now:
-                self._keep_at = None
-                return self._keeper.keep
-            self._expire_at = now + EXPIRE_EVERY
-            return self._keeper.expire
+            return self._due(now)
+
+    def _due(self, now: float) -> Callable[[], None]:
+        """Return what is due at its time."""
+        if self._prepare_at is not None and self._prepare_at <= now:
+            self._prepare_at = None
+            return self._prepare
+        if self._keep_at is not None and self._keep_at <= now:
+            self._keep_at = None
+            return self._keeper.keep
+        if self._awake_at is not None and self._awake_at <= now:
+            self._awake_at = now + self._awake_pause()
+            return self._stay_awake
+        self._expire_at = now + EXPIRE_EVERY
+        return self._keeper.expire
 
     def _do(self, job: Callable[[], None]) -> None:
         """Do one thing; whatever goes wrong in it, the thread goes on."""
@@ -153,6 +164,17 @@ class Prefetcher:
             if not self._retry():
                 raise
             log.info("preparing the context waits: %s", error)
+
+    def _stay_awake(self) -> None:
+        facts = self._view.facts
+        if facts is not None and self._view.reachable:
+            self._restorer.stay_awake(facts)
+
+    def _awake_pause(self) -> float:
+        """Return a third of the time after which it would sleep."""
+        unknown, most = AWAKE_EVERY
+        limit = self._view.facts.sleeps_after if self._view.facts else None
+        return min(most, limit / 3) if limit is not None and limit > 0 else unknown
 
     def _retry(self) -> bool:
         with self._wake:

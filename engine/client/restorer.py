@@ -4,7 +4,7 @@ import hashlib
 import logging
 
 from engine.account import PromptReport
-from engine.client.answers import Kind, Slot
+from engine.client.answers import Kind, Model, Slot
 from engine.client.contexts import SavedContext, model_key
 from engine.client.view import Facts, Reuse
 from engine.client.workbench import Workbench
@@ -39,6 +39,18 @@ class Restorer:
             self._wake(facts)
         else:
             self._restore_if_lost(facts)
+
+    def stay_awake(self, facts: Facts) -> None:
+        """Ask an awake server for its slots, which counts as work, so that it does not fall asleep before the prompt.
+
+        Never wakes one: that would be without its context. Raises ServerError.
+        """
+        bench = self._bench
+        if not facts.is_llama or not facts.can_sleep or not facts.has_slots or bench.view.busy or self._asleep(facts):
+            return
+        if facts.kind is Kind.ROUTER and Model(id=facts.model or "", status="loaded") not in bench.server.models():
+            return
+        bench.server.slots(facts.model)
 
     def judge(self, reuse: Reuse | None) -> None:
         """Take in what the watcher saw: a loss, or what the last prompts re-used."""

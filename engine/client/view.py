@@ -37,6 +37,14 @@ class Facts:
         return flag(self.command_line, "--sleep-idle-seconds") not in (None, "-1", "0")
 
     @property
+    def sleeps_after(self) -> float | None:
+        """Seconds without work after which it puts itself to sleep; None where it does not tell."""
+        try:
+            return float(flag(self.command_line or (), "--sleep-idle-seconds") or "")
+        except ValueError:
+            return None
+
+    @property
     def is_llama(self) -> bool:
         """Tell whether it is llama-server, alone or as a router, and talks to us."""
         return self.kind in (Kind.LLAMA_SERVER, Kind.ROUTER) and not self.needs_key

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def prefetcher_at(url: str, folder: Path, view: View | None = None, clock: Clock
 
 def due(prefetcher: Prefetcher, clock: Clock) -> str | None:
     """Return the name of what is due now, without doing it."""
-    at = [prefetcher._prepare_at, prefetcher._keep_at, prefetcher._expire_at]
+    at = [prefetcher._prepare_at, prefetcher._keep_at, prefetcher._awake_at, prefetcher._expire_at]
     if prefetcher._noticed or prefetcher._stranded or any(one is not None and one <= clock.now() for one in at):
         job = prefetcher._next()
         return getattr(job, "__name__", None)
@@ -164,12 +165,37 @@ def test_a_save_gives_way_to_a_preparation_and_is_made_up_for(tmp_path: Path) ->
         one.prepare()
         assert due(one, clock) == "_prepare"
         clock.time += 5.0
-        assert due(one, clock) is None
+        assert [due(one, clock), due(one, clock)] == ["_stay_awake", None]
         one.cancel()
         clock.time += 2.0
         assert due(one, clock) == "keep"
         one.cancel()
         clock.time += 2.0
+        assert due(one, clock) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "pause"),
+    [
+        (replace(FACTS, command_line=("x", "--sleep-idle-seconds", "6")), 2.0),
+        (replace(FACTS, command_line=("x", "--sleep-idle-seconds", "600")), 10.0),
+        (replace(FACTS, command_line=None), 1.0),
+        (None, 1.0),
+    ],
+)
+def test_while_prepared_the_server_is_kept_awake(tmp_path: Path, facts: Facts | None, pause: float) -> None:
+    """Three times in the time after which it would sleep, until the preparation is over."""
+    clock = Clock()
+    with prefetcher_at("http://127.0.0.1:9", tmp_path, View(facts=facts, reachable=True), clock) as one:
+        assert due(one, clock) == "expire"
+        one.prepare()
+        assert [due(one, clock) for _ in range(3)] == ["_prepare", "_stay_awake", None]
+        clock.time += pause - 0.01
+        assert due(one, clock) is None
+        clock.time += 0.02
+        assert due(one, clock) == "_stay_awake"
+        one.cancel()
+        clock.time += 100.0
         assert due(one, clock) is None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from engine.client.answers import Kind
 from engine.client.api import LlamaServer
 from engine.client.contexts import Contexts
 from engine.client.keeper import Keeper
+from engine.client.prefetcher import Prefetcher
 from engine.client.restorer import Restorer
 from engine.client.view import Facts, Reuse, View
 from engine.client.watcher import Watcher
@@ -202,6 +204,31 @@ def test_asleep_without_a_context_it_is_woken(stack: ExitStack, tiny_model: Path
     wait_until(lambda: (desk.look(), desk.view.sleeping)[1], what="sleep")
     assert desk.prepare() == ["/props", "/slots"]
     assert "--slot-save-path" in desk.context.detail
+
+
+@pytest.mark.real
+def test_while_prepared_it_does_not_fall_asleep_and_afterwards_it_may(
+    stack: ExitStack, tiny_model: Path, tmp_path: Path
+) -> None:
+    """A prompt that takes longer to type than the server stays awake finds its context all the same."""
+    server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path, sleep_idle_seconds=1))
+    desk = stack.enter_context(at(server.url, tmp_path))
+    desk.turn(TALK)
+    desk.keeper.keep()
+    wait_until(lambda: (desk.look(), desk.view.sleeping)[1], what="sleep")
+    helper = Prefetcher(desk.settings, desk.view, desk.bench.contexts, CLOCK, desk.posted.append)
+    stack.callback(helper.close, 5.0)
+    helper._bench.server = spy = Spy(server.url)
+    spy.asked = []
+    helper.start()
+    helper.prepare()
+    wait_until(
+        lambda: (desk.look(), spy.asked.count("/slots") >= 9)[1], what="three times as long as it takes to sleep"
+    )
+    assert spy.asked.count("restore") == 1
+    assert desk.turn(TALK) == len(TALK)
+    helper.cancel()
+    wait_until(lambda: (desk.look(), desk.view.sleeping)[1], what="sleep")
 
 
 # ---- It does not -----------------------------------------------------------------------------------------------------
@@ -435,6 +462,37 @@ def test_a_slot_beyond_the_servers_count_is_never_sent(stack: ExitStack, tmp_pat
     script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False}]))
     assert desk.prepare() == ["/slots", "restore"]
     assert script.fake.requests[-1].path == "/slots/0"
+
+
+@pytest.mark.parametrize("why", ["asleep", "busy", "never sleeps", "no slots"])
+def test_only_a_server_that_could_fall_asleep_is_kept_awake(scripted: tuple[Scripted, Desk], why: str) -> None:
+    """One that sleeps would be woken without its context."""
+    script, desk = scripted
+    facts = replace(_facts(desk), command_line=None)
+    desk.restorer.stay_awake(facts)
+    assert desk.spy.asked[-2:] == ["/props", "/slots"]
+    changed: dict[str, dict[str, Any]] = {
+        "never sleeps": {"command_line": ("llama-server",)},
+        "no slots": {"has_slots": False},
+    }
+    if why == "asleep":
+        script.fake.on("/props", Reply(body={"is_sleeping": True, "build_info": "b1"}))
+    desk.view.busy = why == "busy"
+    asked = desk.spy.asked.count("/slots")
+    desk.restorer.stay_awake(replace(facts, **changed.get(why, {})))
+    assert desk.spy.asked.count("/slots") == asked
+
+
+@pytest.mark.parametrize(("status", "kept"), [("loaded", True), ("sleeping", False), ("unloaded", False)])
+def test_behind_a_router_only_a_loaded_model_is_kept_awake(
+    scripted: tuple[Scripted, Desk], status: str, *, kept: bool
+) -> None:
+    """Any question about another one would load it."""
+    script, desk = scripted
+    script.fake.on("/models", Reply(body={"data": [{"id": "m", "status": {"value": status}}]}))
+    asked = desk.spy.asked.count("/slots")
+    desk.restorer.stay_awake(replace(_facts(desk), kind=Kind.ROUTER, model="m", command_line=None))
+    assert desk.spy.asked.count("/slots") - asked == kept
 
 
 def test_a_failed_wake_leaves_the_next_wake_to_the_prompt(scripted: tuple[Scripted, Desk]) -> None:

@@ -9,6 +9,17 @@ from engine.client.view import Facts, flag, readable
 
 
 @pytest.mark.parametrize(
+    ("line", "seconds"),
+    [(("llama-server", "--sleep-idle-seconds", "30"), 30.0), (("llama-server",), None), (None, None)],
+)
+def test_after_how_long_it_sleeps_stands_in_its_command_line(
+    line: tuple[str, ...] | None, seconds: float | None
+) -> None:
+    """Where that can be read."""
+    assert Facts(Kind.LLAMA_SERVER, command_line=line).sleeps_after == seconds
+
+
+@pytest.mark.parametrize(
     ("line", "can"),
     [
         (None, True),
