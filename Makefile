@@ -37,7 +37,8 @@ lint: setup ## the checks alone: format, style, types, imports
 	@echo "== ruff check"
 	@$(PYTHON) -m ruff check --quiet .
 	@echo "== mypy"
-	@$(PYTHON) -m mypy --no-error-summary
+	@for system in linux win32 darwin; do \
+		$(PYTHON) -m mypy --no-error-summary --platform $$system --cache-dir .mypy_cache/$$system || exit; done
 	@echo "== lint-imports"
 	@answer=$$($(BIN)/lint-imports --no-logo 2>&1) || { echo "$$answer"; exit 1; }
 

@@ -26,7 +26,6 @@ class Actions(QObject):
         self.status.setEnabled(False)
         self.setup = self._add(self.tr("Set up…"))
         self.prepare = self._add(self.tr("&Prepare now"))
-        self.prepare.setShortcut(QKeySequence(PREPARE_KEYS))
         self.give_back = self._add(self.tr("&Give the card back now"))
         self.window = self._add(self.tr("Show &window"))
         self.pauses = (
@@ -40,7 +39,7 @@ class Actions(QObject):
         self.stress = self._add(self.tr("Run s&tress test…"))
         self.settings = self._add(self.tr("&Settings…"))
         self.autostart = self._add(self.tr("Start on &login"), checkable=True)
-        self.forget = self._add(self.tr("&Forget saved contexts"))
+        self.forget = self._add(self.tr("&Forget saved contexts…"))
         self.forget_habits = self._add(self.tr("Forget w&hat was learned…"))
         self.logs = self._add(self.tr("Open l&og folder"))
         self.about = self._add(self.tr("About &ZAT-SCS"))
@@ -55,7 +54,7 @@ class Actions(QObject):
         self.menu_groups: list[tuple[str, list[QAction]]] = [
             (self.tr("&Engine"), [self.setup, self.prepare, self.give_back, *self.pauses, self.resume, self.quit]),
             (self.tr("&Tools"), [self.benchmark, self.stress, self.forget, self.forget_habits, self.logs]),
-            (self.tr("S&ettings"), [self.settings, self.microphone, self.autostart]),
+            (self.tr("Sett&ings"), [self.settings, self.microphone, self.autostart]),
             (self.tr("&Help"), [self.about]),
         ]
 
@@ -90,6 +89,10 @@ class Actions(QObject):
         _set_text(self.resume, left)
         for action in (*self.pauses, *(menu.menuAction() for menu in self._pause_menus)):
             action.setVisible(not snapshot.paused)
+
+    def show_key(self, *, works: bool) -> None:
+        """Name the key for preparing only where it works in every window; a menu that names it promises that."""
+        self.prepare.setShortcut(QKeySequence(PREPARE_KEYS) if works else QKeySequence())
 
     def show_set_up(self, *, answered: bool) -> None:
         """Offer the first questions again for as long as they are not answered."""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QEvent, Qt
-from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QGridLayout, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app import stats, theme
 from app.day_chart import DayChart
@@ -17,6 +17,7 @@ from engine.events import Snapshot
 DAYS: Final = 14
 _MARGIN: Final = 24
 _GAP: Final = 32
+_FIGURE: Final = 24  # characters that each number's words want beside each other
 
 
 class BenefitPage(QScrollArea):
@@ -56,30 +57,16 @@ class BenefitPage(QScrollArea):
         chart = DayChart()
         column.addWidget(chart, 1)
         self._legend = QLabel()
+        self._legend.setWordWrap(True)
         self._legend.setTextFormat(Qt.TextFormat.RichText)
         column.addWidget(self._legend)
         column.addSpacing(18)
-        column.addWidget(self._figures())
+        self._figures = _Figures()
+        column.addWidget(self._figures)
+        column.addStretch()  # takes the room of a chart that is hidden
         self.setWidget(page)
         self._write_legend()
         return chart
-
-    def _figures(self) -> QWidget:
-        """Build the row of numbers, each above what it counts."""
-        row = QWidget()
-        columns = QHBoxLayout(row)
-        columns.setContentsMargins(0, 0, 0, 0)
-        columns.setSpacing(_GAP)
-        self._numbers = [(theme.label("", "number", wrap=False), theme.label("")) for _ in range(4)]
-        for figure, words in self._numbers:
-            column = QVBoxLayout()
-            column.setSpacing(0)
-            column.addWidget(figure)
-            column.addWidget(words)
-            column.addStretch(1)
-            columns.addLayout(column, 1)
-        self._row = row
-        return row
 
     def _draw(self) -> None:
         if self._chart is None:
@@ -95,37 +82,34 @@ class BenefitPage(QScrollArea):
         self._title.setText(stats.headline(days) if known else self.tr("Nothing to count yet"))
         lately = self.tr("In the last {days} days.").format(days=DAYS)
         empty = self.tr(
-            "As soon as something is prepared, each day shows here how many seconds you did not have to wait, and how "
-            "many minutes the background job gave up for them."
+            "Go on as usual. As soon as something was prepared, each day shows here how long you did not have to wait, "
+            "and how much the background job gave up for that."
         )
         self._note.setText(f"{lately} {stats.footnote(days)}".rstrip() if known else empty)
         self._chart.show_days(days)
-        self._row.setVisible(known)
+        for part in (self._chart, self._legend, self._figures):
+            part.setVisible(known)
         self._count(whole)
 
     def _count(self, whole: Day) -> None:
         held = whole.held_guessing + whole.held_serving
         figures = (
-            (self.tr("{value} s").format(value=stats.number(whole.saved)) if whole.measured else "?",
-             self.tr("not waited for")),
-            (self.tr("{value} min").format(value=stats.number(held / 60)),
-             self.tr("given up by the job, {guesses} min of it for guesses").format(
-                 guesses=stats.number(whole.held_guessing / 60))),
+            (stats.span(whole.saved) if whole.measured else "?", self.tr("not waited for")),
+            (stats.span(held),
+             self.tr("given up by the job, {guesses} of it for guesses").format(
+                 guesses=stats.span(whole.held_guessing))),
             (self.tr("{hits:,} of {all:,}").format(hits=whole.hits, all=whole.preparations),
              self.tr("preparations were followed by a prompt")),
-            (self.tr("{value} s").format(value=stats.number(whole.lead / whole.hits)) if whole.hits else "?",
+            (stats.span(whole.lead / whole.hits) if whole.hits else "?",
              self.tr("from a preparation to its prompt, on average")),
         )  # fmt: skip
-        for (figure, words), (value, text) in zip(self._numbers, figures, strict=True):
-            figure.setText(value)
-            figure.setAccessibleName(text)
-            words.setText(text)
+        self._figures.show_all(figures)
 
     def _write_legend(self) -> None:
         colours = theme.of(self)
         parts = [
-            (colours.accent, self.tr("seconds saved")),
-            (colours.prepared, self.tr("minutes of background work given up for guesses")),
+            (colours.accent, self.tr("time saved")),
+            (colours.prepared, self.tr("background work given up for guesses")),
             (colours.active, self.tr("for prompts")),
         ]
         marked = [f'<span style="color:{colour}">■</span>&nbsp;{text}' for colour, text in parts]
@@ -146,3 +130,50 @@ class BenefitPage(QScrollArea):
             self, "_chart", None
         ):  # Qt calls this from its constructor
             self._write_legend()
+
+
+class _Figures(QWidget):
+    """Four numbers, each above what it counts: side by side, or two by two where there is no room for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(_GAP)
+        self._grid.setVerticalSpacing(_GAP // 2)
+        self._texts = [(theme.label("", "number", wrap=False), theme.label("")) for _ in range(4)]
+        self._cells = [_cell(*texts) for texts in self._texts]
+        self._across = 0
+        self._arrange(len(self._cells))
+
+    def show_all(self, figures: Sequence[tuple[str, str]]) -> None:
+        """Show these numbers, and what they count."""
+        for (number, words), (value, text) in zip(self._texts, figures, strict=True):
+            number.setText(value)
+            number.setAccessibleName(text)
+            words.setText(text)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Go by the width, and by the size of the type."""
+        super().resizeEvent(event)
+        wanted = len(self._cells) * (self.fontMetrics().averageCharWidth() * _FIGURE) + 3 * _GAP
+        self._arrange(len(self._cells) if self.width() >= wanted else 2)
+
+    def _arrange(self, across: int) -> None:
+        if across == self._across:
+            return
+        self._across = across
+        for place, cell in enumerate(self._cells):
+            self._grid.addWidget(cell, *divmod(place, across))
+            self._grid.setColumnStretch(place, int(place < across))
+
+
+def _cell(*labels: QLabel) -> QWidget:
+    cell = QWidget()
+    column = QVBoxLayout(cell)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(0)
+    for label in labels:
+        column.addWidget(label)
+    column.addStretch(1)
+    return cell

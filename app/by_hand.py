@@ -8,7 +8,8 @@ from engine.client.contexts import Contexts
 from engine.clock import SystemClock
 from engine.config.store import state_folder
 from engine.errors import LedgerError
-from engine.orchestration.ledger import Ledger, recover
+from engine.orchestration.ledger import Ledger
+from engine.orchestration.leftovers import recover
 from engine.parts import RealParts
 
 _LOOK = 0.05  # s between two looks whether a file is gone
@@ -62,7 +63,7 @@ def habits_gone(within: float) -> bool:
 
 def forget() -> int:
     """Delete all saved contexts; 1 if some lie where this user cannot delete them."""
-    count, left = Contexts(RealParts.of_user(SystemClock()).contexts).forget()
+    count, left = Contexts(RealParts.of_user(SystemClock()).contexts).forget_everywhere()
     print(f"Deleted {count} saved contexts." if count != 1 else "Deleted 1 saved context.")  # noqa: T201
     for path in left:
         print(f"zat-scs: not deleted, do it where the server runs: {path}", file=sys.stderr)  # noqa: T201

@@ -1,6 +1,7 @@
 """The `zat-scs` command: parses, then imports only what the subcommand needs."""
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import logging
@@ -35,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["mock-server"]:
         from diagnostics import mock_server  # noqa: PLC0415 - it has its own options, and Flask
 
-        return mock_server.main(words[1:])
+        return mock_server.main(words[1:], prog="zat-scs mock-server")
     if words[:1] == ["benchmark"]:
         from diagnostics import benchmark  # noqa: PLC0415 - as above
 
@@ -121,10 +122,10 @@ def _add_control(add: Callable[[str, str, _Command], argparse.ArgumentParser]) -
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
-    return value
+    with contextlib.suppress(ValueError):
+        if 0 < (value := float(text)) < 1e9:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0, such as 90")
 
 
 def _within_a_day(text: str) -> float:
@@ -135,10 +136,10 @@ def _within_a_day(text: str) -> float:
 
 
 def _days(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 400:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of days from 1 to 400")
-    return value
+    with contextlib.suppress(ValueError):
+        if 1 <= (value := int(text)) <= 400:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is not a number of days from 1 to 400")
 
 
 def _tray(options: argparse.Namespace, loaded: Loaded) -> int:

@@ -1,4 +1,4 @@
-"""What the user agreed to at the first start. Until then nothing is sensed and nothing is kept."""
+"""What the user agreed to at the first start. Until then nothing is sensed, learned or saved."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from engine.config.settings import Settings
 from engine.config.spec import Value
 from engine.config.store import data_folder, write_private
 
-GATED = ("KEYBOARD", "MICROPHONE", "KEEP_CONTEXT")  # what needs an answer
+GATED = ("KEYBOARD", "MICROPHONE", "WINDOW_FILTER", "LEARNED", "KEEP_CONTEXT")  # what needs an answer
 _MARKER = "consent-answered"
 
 
@@ -23,6 +23,6 @@ def remember() -> Path:
 
 
 def gated(settings: Settings) -> Settings:
-    """Return settings under which nothing is sensed or kept."""
+    """Return settings under which nothing is sensed, learned or saved."""
     off: dict[str, Value] = dict.fromkeys(GATED, False)
     return settings.replace(off)

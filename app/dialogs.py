@@ -43,11 +43,16 @@ class Dialogs(QObject):
 
         self._show("settings", make)
 
-    def benchmark(self, settings: Settings) -> None:
-        """Run the benchmark."""
+    def benchmark(self, settings: Settings, measuring: Callable[[bool], None]) -> None:
+        """Run the benchmark; `measuring` is told when it comes to the user's own server, and when it leaves."""
         from app.benchmark_dialog import BenchmarkDialog  # noqa: PLC0415
 
-        self._show("benchmark", lambda: BenchmarkDialog(settings))
+        def make() -> QDialog:
+            dialog = BenchmarkDialog(settings)
+            dialog.measuring.connect(measuring)
+            return dialog
+
+        self._show("benchmark", make)
 
     def stress(self) -> None:
         """Run the stress test."""

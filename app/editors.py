@@ -177,7 +177,7 @@ class Secret(QWidget):
         self._show.setProperty("role", "small")
         self._show.setCheckable(True)
         self._show.toggled.connect(self._reveal)
-        self._field.setMinimumSize(2 * _WIDTH, _HEIGHT)
+        self._field.setMinimumWidth(2 * _WIDTH)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self._field, 1)
@@ -192,6 +192,10 @@ class Secret(QWidget):
     def set_value(self, value: Value) -> None:
         """Put a text into the field."""
         self._field.setText(str(value))
+
+    def setMinimumHeight(self, height: int) -> None:
+        """Let the field be so high; around it is nothing."""
+        self._field.setMinimumHeight(height)
 
     def setAccessibleName(self, name: str) -> None:
         """Name the field and its button."""
@@ -226,6 +230,12 @@ class Choice(QComboBox):
         event.ignore()
 
 
+def fit(made: Editor) -> None:
+    """Let an editor be no lower than its text needs in the style that its window wears by now."""
+    field = cast("QWidget", made)
+    field.setMinimumHeight(max(_HEIGHT, field.sizeHint().height()))
+
+
 def editor(spec: Spec) -> Editor:
     """Return the editor for this kind of setting; it is a QWidget."""
     kinds: dict[type[Value], Callable[[Spec], QWidget]] = {bool: lambda _: Switch(), int: WholeNumber, float: Number}
@@ -233,7 +243,6 @@ def editor(spec: Spec) -> Editor:
         made = kinds[spec.kind](spec)
     else:
         made = Choice(spec) if spec.choices else Secret(spec) if spec.secret else Text(spec)
-    made.setMinimumHeight(_HEIGHT)
     made.setAccessibleName(spec.title)
     made.setAccessibleDescription(spec.help)
     return cast("Editor", made)

@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from app import consent, icons, theme
 from engine.config import store
@@ -14,7 +15,9 @@ from engine.errors import SettingsError
 
 # The microphone is never preselected: an open one is shown by every desktop and disturbs many a headset.
 PRESELECTED: Final = {"KEYBOARD": True, "MICROPHONE": False, "KEEP_CONTEXT": True}
-_WIDTH = 520  # pixels; a comfortable line
+_LINE = 86  # characters; a comfortable line
+_FRAME = QSize(16, 48)  # pixels that the desktop may put around a window
+_LEAST = 5  # lines of the text to be seen where the screen is small, beside what is asked
 
 
 class FirstRun(QDialog):
@@ -28,18 +31,20 @@ class FirstRun(QDialog):
         self.setWindowTitle(self.tr("ZAT-SCS: before it starts"))
         self.setWindowIcon(icons.icon(icons.APP))
         theme.follow(self)
-        layout = QVBoxLayout(self)
+        self._column = layout = QVBoxLayout(self)
         layout.setContentsMargins(24, 20, 24, 20)
         layout.setSpacing(10)
-        self._add_text(layout, self._about(loaded.settings.context_hours))
+        self._reading = _Reading(self._about(loaded.settings.context_hours))
+        layout.addWidget(self._reading, 1)
         questions = {
-            "KEYBOARD": self.tr("Sense the &keyboard: the times of key presses"),
-            "MICROPHONE": self.tr("Sense the &microphone: how loud it is"),
-            "KEEP_CONTEXT": self.tr("&Save the conversation's context, so that it outlives a restart of the server"),
+            "KEYBOARD": self.tr("Sense the &keyboard: times and kinds of key presses"),
+            "MICROPHONE": self.tr("Sense the &microphone: loudness, and whether it is a voice"),
+            "KEEP_CONTEXT": self.tr("&Save conversations beyond a restart of the server"),
         }
         self.choices = {name: self._choice(layout, loaded, name, text) for name, text in questions.items()}
-        self._add_text(layout, self.tr("All of this can be changed in the settings at any time."))
-        self._problem = self._add_text(layout, "")
+        layout.addWidget(_text(self.tr("All of this can be changed in the settings at any time.")))
+        self._problem = _text("")
+        layout.addWidget(self._problem)
         self._problem.hide()
         buttons = QDialogButtonBox()
         self.start = buttons.addButton(self.tr("S&tart"), QDialogButtonBox.ButtonRole.AcceptRole)
@@ -49,7 +54,19 @@ class FirstRun(QDialog):
         layout.addWidget(buttons)
         self.start.setDefault(True)
         theme.play(self.start, "primary")
-        self.setMinimumWidth(_WIDTH)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Take the room that the text needs, as far as the screen has it; Qt would stop at two thirds of it."""
+        if not event.spontaneous():
+            self._fit(self.screen().availableSize() - _FRAME)
+        super().showEvent(event)
+
+    def _fit(self, room: QSize) -> None:
+        wanted = max(self._reading.fontMetrics().averageCharWidth() * _LINE, self.minimumSizeHint().width())
+        self.resize(min(wanted, room.width()), room.height())
+        self._column.activate()
+        spare = self._reading.height() - self._reading.needs()
+        self.resize(self.width(), room.height() - max(0, spare))
 
     def accept(self) -> None:
         """Write the answer down, then close; what cannot be written is said, and asked again."""
@@ -72,24 +89,24 @@ class FirstRun(QDialog):
                     "ZAT-SCS frees the graphics card and restores the conversation before you press Enter. "
                     "For that it has to notice that a prompt is coming."
                 ),
-                self.tr("<b>Sensed:</b> when keys are pressed, and how loud it is."),
-                self.tr("<b>Never sensed:</b> which keys they are, and what is said."),
+                self.tr(
+                    "<b>Sensed:</b> when keys are pressed and of which kind (text, Enter, paste, …), how loud it is "
+                    "and whether it is a voice; along with either, which program is in front, its title as a hash."
+                ),
+                self.tr(
+                    "<b>Never kept:</b> which keys they are, what is said, and what a title says. "
+                    "Nothing leaves this machine."
+                ),
+                self.tr(
+                    "<b>Learned:</b> from which programs and hashed titles prompts come; it is deleted by "
+                    "“Forget what was learned…”."
+                ),
                 self.tr(
                     "<b>Saved contexts hold what your conversations hold.</b> They lie in your server's folder; "
                     "they are deleted after {hours:g} hours, and at once by “Forget saved contexts”."
                 ).format(hours=hours),
-                self.tr("Nothing leaves this machine."),
             )
         )
-
-    def _add_text(self, layout: QVBoxLayout, text: str) -> QLabel:
-        label = QLabel(text)
-        label.setWordWrap(True)
-        label.setTextInteractionFlags(
-            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
-        )
-        layout.addWidget(label)
-        return label
 
     def _choice(self, layout: QVBoxLayout, loaded: Loaded, name: str, text: str) -> QCheckBox:
         """Add one question; where its answer comes from outside, it is shown and cannot be changed here."""
@@ -102,3 +119,33 @@ class FirstRun(QDialog):
         box.setToolTip(self.tr("set from outside: {source}").format(source=source) if outside else spec(name).help)
         layout.addWidget(box)
         return box
+
+
+class _Reading(QScrollArea):
+    """A text that can be scrolled where the screen has no room for all of it, so that none of it is cut off."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._label = _text(text)
+        self._label.setAlignment(Qt.AlignmentFlag.AlignTop)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWidgetResizable(True)
+        self.setWidget(self._label)
+
+    def needs(self) -> int:
+        """Return the height at which nothing has to be scrolled at this width."""
+        return self._label.heightForWidth(self.width())
+
+    def minimumSizeHint(self) -> QSize:
+        """Keep some lines in sight."""
+        return QSize(0, self.fontMetrics().lineSpacing() * _LEAST)
+
+
+def _text(text: str) -> QLabel:
+    label = QLabel(text)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(
+        Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+    )
+    return label

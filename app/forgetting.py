@@ -32,7 +32,7 @@ class Forgetting(QObject):
         from engine.client.contexts import Contexts  # noqa: PLC0415 - the engine is there by now, at the start not
         from engine.parts import RealParts  # noqa: PLC0415
 
-        count, left = Contexts(RealParts.of_user(SystemClock()).contexts).forget()
+        count, left = Contexts(RealParts.of_user(SystemClock()).contexts).forget_everywhere()
         text = self.tr("Deleted: {count}.").format(count=count)
         if left:
             paths = ", ".join(map(str, left))

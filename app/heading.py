@@ -1,11 +1,41 @@
 """The status window's heading: the state as a picture, in words, and with what it rests on."""
 
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from app import icons, texts, theme
 from app.meters import show
 from app.steady import Steady
 from engine.events import Snapshot
+
+
+class _Line(QLabel):
+    """One line in a muted colour: as much of it as there is room for, all of it as a tooltip."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "muted")
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        kept = self.sizePolicy()
+        kept.setRetainSizeWhenHidden(True)  # what stands below would jump with each preparation
+        kept.setHorizontalPolicy(QSizePolicy.Policy.Ignored)
+        self.setSizePolicy(kept)
+
+    def setText(self, text: str) -> None:
+        """Show other words."""
+        super().setText(text)
+        self.setToolTip(text)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint what there is room for."""
+        del event
+        area = self.contentsRect()
+        shown = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, area.width())
+        at = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+        self.style().drawItemText(
+            QPainter(self), area, at, self.palette(), self.isEnabled(), shown, self.foregroundRole()
+        )
 
 
 class Heading(QWidget):
@@ -16,11 +46,7 @@ class Heading(QWidget):
         self._picture = QLabel()
         self._title = theme.label("", "title", wrap=False)
         self._sentence = Steady(theme.label("", "muted"))  # it may count seconds
-        self._because = theme.label("", "muted", wrap=False)
-        kept = self._because.sizePolicy()
-        kept.setRetainSizeWhenHidden(True)  # what stands below would jump with each preparation
-        kept.setHorizontalPolicy(QSizePolicy.Policy.Ignored)
-        self._because.setSizePolicy(kept)
+        self._because = _Line()
         words = QVBoxLayout()
         words.setSpacing(2)
         words.addWidget(self._title)

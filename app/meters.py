@@ -1,4 +1,4 @@
-"""The status window's panels below the plot: evidence, background job, server, and the day's counts."""
+"""The status window's panels below the plot: evidence, server, and the day's counts."""
 
 from PySide6.QtCore import QCoreApplication, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
@@ -6,7 +6,6 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QLabel,
     QProgressBar,
-    QPushButton,
     QSizePolicy,
     QVBoxLayout,
     QWidget,
@@ -82,7 +81,7 @@ class Meter(Remembering):
         super().__init__()
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)  # what lies below need not be painted with it
         self._has_level = has_level
-        self._number = Figure(self.tr("unavailable"))
+        self._number = Figure(self.tr("unavailable"), "0.00")
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(name)
@@ -91,8 +90,9 @@ class Meter(Remembering):
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 2)
         grid.setVerticalSpacing(4)
-        grid.addWidget(theme.label(name, wrap=False), 0, 0)
-        grid.addWidget(self._number, 0, 1, Qt.AlignmentFlag.AlignRight)
+        grid.setColumnStretch(0, 1)
+        grid.addWidget(theme.label(name), 0, 0)
+        grid.addWidget(self._number, 0, 1)
         grid.addWidget(self._bar, 1, 0, 1, 2)
         grid.addWidget(self._reason, 2, 0, 1, 2)
 
@@ -137,74 +137,6 @@ class EvidencePanel(Panel):
         self._keyboard.draw(snapshot.f_c, sensors.get("keyboard", "off"))
         self._microphone.draw(snapshot.g_a, sensors.get("microphone", "off"))
         self._window.draw(None, sensors.get("window", "off"))
-
-
-class JobPanel(Panel):
-    """The background job: its share, how it is held, whether that is seen to be so, and what else was tried."""
-
-    def __init__(self) -> None:
-        super().__init__(QCoreApplication.translate("Panels", "Background job"))
-        self.name = ""
-        self._share = self.line("headline")
-        self._verified = self.line()
-        self._back = self.steady_line()
-        self._detail = self.line("muted")
-        self._more = QPushButton()
-        self._more.setProperty("role", "link")
-        self._more.setCheckable(True)
-        self._more.toggled.connect(self._expand)
-        self._refused = theme.label("", "muted")
-        self._count = 0
-        self.column.addWidget(self._more, alignment=Qt.AlignmentFlag.AlignLeft)
-        self.column.addWidget(self._refused)
-        self._expand(unfolded=False)
-
-    def draw(self, snapshot: Snapshot) -> None:
-        """Show this snapshot."""
-        left = None if snapshot.deadline_in is None else round(snapshot.deadline_in)
-        way = (snapshot.backend, snapshot.background_verified, snapshot.background_detail, snapshot.refused)
-        if not self.is_new(self.name, snapshot.background_share, left, *way):
-            return
-        name, share = self.name or self.tr("The job"), snapshot.background_share
-        free = self.tr("{name} has the card")
-        held = self.tr("{name} keeps {share} %")
-        show(self._share, (free if share == 100 else held).format(name=name, share=share))
-        self._show_proof(snapshot)
-        back = "" if left is None else self.tr("Given back in {seconds} s without a prompt").format(seconds=left)
-        show(self._back, back)
-        show(self._detail, snapshot.background_detail)
-        reasons = "\n".join(f"{way}: {reason}" for way, reason in snapshot.refused)
-        if self._refused.text() != reasons:
-            self._refused.setText(reasons)
-            self._more.setToolTip(reasons)
-            self._count = len(snapshot.refused)
-            self._expand(unfolded=self._more.isChecked())
-
-    def _show_proof(self, snapshot: Snapshot) -> None:
-        if snapshot.backend == "null":
-            show(self._verified, self.tr("No way to hold it fits"))
-            theme.play(self._verified, "bad")
-            return
-        way = self.tr("by {way}").format(way=snapshot.backend)
-        if snapshot.background_share == 100:
-            show(self._verified, self.tr("Can be held {way}").format(way=way))
-            theme.play(self._verified, "")
-            return
-        proof = {
-            True: self.tr("✓ Held {way}, verified"),
-            False: self.tr("✗ Held {way}, but not seen to yield"),
-            None: self.tr("Held {way}, nothing to verify"),
-        }[snapshot.background_verified]
-        show(self._verified, proof.format(way=way))
-        theme.play(self._verified, {True: "good", False: "bad", None: ""}[snapshot.background_verified])
-
-    def _expand(self, unfolded: bool) -> None:
-        text = self.tr("Other ways that do not fit: {count}").format(count=self._count)
-        arrow = "▾" if unfolded else "▸"
-        self._more.setVisible(self._count > 0)
-        self._more.setText(f"{arrow} {text}")
-        self._more.setAccessibleName(text)
-        self._refused.setVisible(unfolded and self._count > 0)
 
 
 class ServerPanel(Panel):

@@ -4,6 +4,7 @@ from PySide6.QtCore import QObject, Signal
 
 from engine.config.store import Loaded
 from engine.events import ServerState, Snapshot, State
+from engine.telemetry.moments import IN_CALL
 from engine.telemetry.supervisor import STARTING
 
 QUIET = 600.0  # s without the cause before it is news again
@@ -45,7 +46,7 @@ class Notices(QObject):
         if not snapshot.paused:
             for name in _SENSORS:
                 state = snapshot.sensors.get(name, "off")
-                if state.startswith("unavailable") and state != STARTING:
+                if state.startswith("unavailable") and state not in (STARTING, IN_CALL):
                     titles = {
                         "keyboard": self.tr("The keyboard cannot be sensed"),
                         "microphone": self.tr("The microphone cannot be sensed"),
@@ -56,7 +57,7 @@ class Notices(QObject):
         if snapshot.server in _ANSWERS:
             self._server_was_there = True
         elif self._server_was_there and snapshot.server is ServerState.DOWN and snapshot.state is State.DEGRADED:
-            text = self.tr("The background job has the card until the server answers again.")
+            text = self.tr("Nothing is held back until the server answers again.")
             self._tell(snapshot.at, "server", self.tr("The server does not answer any more"), text)
 
     def _watch_job(self, snapshot: Snapshot) -> None:

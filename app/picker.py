@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
+from app.fitting import open_at
 from app.task import Task
 from engine import processes
 from engine.config.settings import Settings
@@ -79,7 +80,7 @@ class ProcessPicker(QDialog):
     def __init__(self, offered: dict[str, int], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(self.tr("Choose the background program"))
-        self.resize(420, 460)
+        open_at(self, 420, 460)
         self._list = QListWidget()
         self._list.setAccessibleName(self.tr("Running programs"))
         for name, count in offered.items():
@@ -115,9 +116,9 @@ class ProcessPicker(QDialog):
         for row in range(self._list.count()):
             item = self._list.item(row)
             item.setHidden(text.lower() not in item.text().lower())
-        current = self._list.currentRow()
-        if current >= 0 and self._list.item(current).isHidden():
-            self._list.setCurrentRow(-1)
+        seen = [row for row in range(self._list.count()) if not self._list.item(row).isHidden()]
+        if self._list.currentRow() not in seen:  # so that Enter takes the first that fits
+            self._list.setCurrentRow(seen[0] if seen else -1)
 
     def _selected(self) -> None:
         self._buttons.button(QDialogButtonBox.StandardButton.Ok).setEnabled(self._list.currentRow() >= 0)

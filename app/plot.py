@@ -3,8 +3,8 @@
 from typing import Final
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QSize, Qt, QTimer
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer
+from PySide6.QtGui import QFont, QFontMetrics, QHideEvent, QShowEvent
 from PySide6.QtWidgets import QGraphicsItem, QWidget
 
 from app import theme
@@ -12,14 +12,25 @@ from app.history import History
 from app.plot_picture import TOP, Marks, Picture
 
 _REDRAWS: Final = 200  # for the whole span, so that each moves the picture by four or five pixels
+_SIDES: Final = ("left", "bottom")
 _LEVEL: Final = 0.002  # of P: less is no pixel
+
+
+class _Axis(pg.AxisItem):  # type: ignore[misc]  # pyqtgraph has no types
+    """One axis, with its outermost words."""
+
+    def boundingRect(self) -> QRectF:
+        """Reach a little beyond its ends: "0" and "now" stand across them, and a word not wholly inside is left out."""
+        half = QFontMetrics(self.style["tickFont"] or QFont()).height() / 2
+        inside: QRectF = super().boundingRect()
+        return inside.adjusted(0.0, 0.0, half, half)
 
 
 class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     """Draws a History while it is shown, and does nothing while it is not."""
 
     def __init__(self, history: History, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, axisItems={side: _Axis(side) for side in _SIDES})
         self._history = history
         self._span = 60.0
         self._timer = QTimer(self)
@@ -36,6 +47,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         self._drawn: object = None  # what a picture shows in which nothing moves; None: something moves
         for item in (self._picture, self._threshold, self._marks):
             self.addItem(item)
+        self._fit_axes()
         self._recolour()
         self.set_span(self._span)
 
@@ -47,13 +59,20 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         plot.setMouseEnabled(False, False)
         plot.setYRange(0.0, TOP, padding=0)
         plot.showGrid(y=True, alpha=0.16)
-        for side in ("left", "bottom"):
+        for side in _SIDES:
             axis = plot.getAxis(side)
             axis.setStyle(tickLength=0, tickTextOffset=8)
             axis.setCacheMode(QGraphicsItem.CacheMode.DeviceCoordinateCache)  # text and grid stay as they are
         plot.getAxis("left").setTicks([[(0.0, "0"), (0.25, ""), (0.5, "0.5"), (0.75, ""), (1.0, "1")]])
-        plot.getAxis("left").setWidth(34)
-        plot.getAxis("bottom").setHeight(28)
+
+    def _fit_axes(self) -> None:
+        """Give the axes the room that their words need; too little, and a word is left out."""
+        metrics = QFontMetrics(self.font())
+        plot = self.getPlotItem()
+        for side in _SIDES:
+            plot.getAxis(side).setTickFont(self.font())
+        plot.getAxis("left").setWidth(metrics.horizontalAdvance("0.5") + 16)
+        plot.getAxis("bottom").setHeight(metrics.height() + 12)
 
     def set_span(self, seconds: float) -> None:
         """Show the last so many seconds."""
@@ -108,7 +127,7 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
     def _recolour(self) -> None:
         colours = theme.of(self)
         self.setBackground(colours.window)
-        for side in ("left", "bottom"):
+        for side in _SIDES:
             axis = self.getPlotItem().getAxis(side)
             axis.setPen(pg.mkPen(None))
             axis.setTickPen(pg.mkPen(colours.muted))  # the grid, very pale
@@ -124,9 +143,13 @@ class Plot(pg.PlotWidget):  # type: ignore[misc]  # pyqtgraph has no types
         return QSize(600, 240)
 
     def changeEvent(self, event: QEvent) -> None:
-        """Turn light or dark with the window."""
+        """Turn light or dark with the window, and larger with its type."""
         super().changeEvent(event)
-        if event.type() is QEvent.Type.StyleChange and hasattr(self, "_marks"):  # Qt calls this from its constructor
+        if not hasattr(self, "_marks"):  # Qt calls this from its constructor
+            return
+        if event.type() is QEvent.Type.FontChange:
+            self._fit_axes()
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             self._recolour()
 
     def showEvent(self, event: QShowEvent) -> None:

@@ -59,6 +59,7 @@ class _Layer(pg.GraphicsObject):  # type: ignore[misc]  # pyqtgraph has no types
 
     def viewTransformChanged(self) -> None:
         """Cover the whole view after it changed, too."""
+        super().viewTransformChanged()  # forgets the old view; else only that would ever be painted again
         self.prepareGeometryChange()
 
     def paint(self, painter: QPainter, *_: object) -> None:

@@ -1,7 +1,6 @@
 """Whether a window can be opened here at all. Qt itself would abort the process, so it is asked before."""
 
 import ctypes
-import os
 import sys
 from collections.abc import Mapping
 
@@ -45,7 +44,7 @@ def _missing(libraries: Mapping[str, str]) -> str:
 
 def _loads(library: str) -> bool:
     try:
-        ctypes.CDLL(library, mode=os.RTLD_LAZY)
+        ctypes.CDLL(library)
     except OSError:
         return False
     return True

@@ -64,12 +64,13 @@ class SettingRow(QWidget):
         self._answer.hide()
 
     def _help(self) -> str:
-        """Return the help, with what is allowed and what a change does."""
+        """Return the help, with what is allowed, what a change does, and what messages and documents call it."""
         parts = [self._spec.help]
         if self._spec.low is not None:
             parts.append(self.tr("Allowed: {allowed}.").format(allowed=self._spec.allowed))
         if not self._spec.live:
             parts.append(self.tr("↻ A change gives the job back first, then reopens this part."))
+        parts.append(self.tr("In settings.toml: {name}.").format(name=self._spec.name))
         return " ".join(parts)
 
     def _offer(self, hint: str) -> QPushButton:

@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
-from app.editors import Editor
+from app.editors import Editor, fit
+from app.fitting import open_at
 from app.setting_row import SettingRow
 from engine.config import store
 from engine.config.settings import Settings, specs
@@ -26,6 +27,7 @@ from engine.config.store import Loaded
 from engine.errors import SettingsError
 
 _OUTSIDE = ("environment", "--set")
+_WRONG = "  ✗"  # behind the name of a group with a value that is not allowed
 
 
 class SettingsDialog(QDialog):
@@ -40,18 +42,19 @@ class SettingsDialog(QDialog):
         super().__init__(parent)
         self._loaded = loaded
         self.setWindowTitle(self.tr("Settings"))
-        self.resize(820, 640)
-        self.setMinimumSize(700, 420)
+        open_at(self, 820, 640)
         self._rows = {spec.name: SettingRow(spec, self._lock_of(spec.name)) for spec in specs()}
         self._nav = QListWidget()
         self._nav.setAccessibleName(self.tr("Groups of settings"))
-        self._nav.setFixedWidth(170)
         self._pages = QStackedWidget()
         self._state = theme.label("", "muted")
         self._arrange()
         theme.follow(self)
+        self._nav.ensurePolished()  # its lines are wider with the style's spacing
+        self._nav.setFixedWidth(self._nav.sizeHintForColumn(0) + self._nav.fontMetrics().horizontalAdvance(_WRONG))
         for spec in specs():
             row = self._rows[spec.name]
+            fit(row.editor)
             row.editor.set_value(getattr(loaded.settings, spec.attribute))
             row.changed.connect(self._check)
             row.test_asked.connect(self._test)
@@ -94,7 +97,6 @@ class SettingsDialog(QDialog):
         column.addStretch(1)
         scroll = QScrollArea()
         scroll.setWidgetResizable(True)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(page)
         return scroll
@@ -185,7 +187,7 @@ class SettingsDialog(QDialog):
         """Show in the list which groups hold a value that is not allowed."""
         groups = {spec.group for spec in specs() if spec.name in wrong}
         for row, group in enumerate(dict.fromkeys(spec.group for spec in specs())):
-            self._nav.item(row).setText(f"{group}  ✗" if group in groups else group)
+            self._nav.item(row).setText(group + _WRONG if group in groups else group)
 
     def _say(self, text: str, role: str) -> None:
         self._state.setText(text)

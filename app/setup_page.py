@@ -111,7 +111,11 @@ class SetupPage(QScrollArea):
         for step in steps:
             column.addWidget(step)
         done = sum(step.done for step in steps)
-        whole = self.tr("All set: the card was handed over, and seen to be free")
+        whole = (
+            self.tr("All set: the job is left alone, as you chose")
+            if self._leaves_the_job_alone()
+            else self.tr("All set: the card was handed over, and seen to be free")
+        )
         text = self.tr("{done} of {all} steps done").format(done=done, all=len(steps))
         self._title.setText(whole if done == len(steps) else text)
         self._column.replaceWidget(self._body, body)
@@ -120,7 +124,7 @@ class SetupPage(QScrollArea):
 
     def _steps(self, findings: Mapping[str, Any]) -> list[Step]:
         server, background = findings["server"], findings["background"]
-        held_by = background["chosen"] not in ("null", "")
+        held_by = background["chosen"] not in ("null", "") or self._leaves_the_job_alone()
         sensing = any(state == "on" for state in findings["sensors"].values())
         advice = findings["advice"]
 
@@ -135,13 +139,18 @@ class SetupPage(QScrollArea):
             Step(self.tr("Language-model server"), _server_facts(server), of("server"), not needed("server")),
             Step(self.tr("Background job"), _job_facts(background), of("background"), job_done),
             Step(self.tr("Sensors"), _sensor_facts(findings["sensors"]), of("sensors"), sensing),
-            self._last_step(),
         ]
+        if not self._leaves_the_job_alone():
+            steps.append(self._last_step())
         if any(entry["fix"].startswith("-") or "=1" in entry["fix"] for entry in of("server")):
             steps[0].offer(server.get("start", ""), server.get("drop_in", ""))
         for problem in findings["problems"]:
             steps[-1].say(problem)
         return steps
+
+    def _leaves_the_job_alone(self) -> bool:
+        """Tell whether the user wants it that way: then there is nothing to hand over, and nothing left to do."""
+        return self._loaded.settings.background_method == "off"
 
     def _last_step(self) -> Step:
         fact = (

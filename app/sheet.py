@@ -50,6 +50,7 @@ QMenu::item { padding: 5px 24px 5px 24px; border-radius: 4px; }
 QMenu::item:selected { background: $accent; color: $on_accent; }
 QMenu::item:disabled { color: $muted; }
 QMenu::separator { height: 1px; background: $line; margin: 4px 8px; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
 QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: none; }
 QListWidget { background: $window; border: none; outline: 0; }
 QListWidget::item { padding: 8px 12px; border-radius: 6px; color: $text; }
@@ -81,6 +82,8 @@ QCheckBox::indicator:checked { background: $accent; border-color: $accent;
     image: url($controls/tick-$name.svg); }
 QRadioButton::indicator:checked { width: 6px; height: 6px; border: 5px solid $accent;
     background: $on_accent; }
-QCheckBox::indicator:disabled { border-style: dashed; }
+QCheckBox::indicator:unchecked:disabled { border-style: dashed; }
+QCheckBox::indicator:checked:disabled { background: $muted; border-color: $muted; }
+QRadioButton::indicator:checked:disabled { border-color: $muted; }
 QToolTip { background: $field; color: $text; border: 1px solid $line; padding: 4px; }
 """)

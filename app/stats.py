@@ -11,11 +11,14 @@ from engine.benefit import saved_per_minute, total
 def headline(days: Sequence[Day]) -> str:
     """Say in one sentence what these days have brought for what they cost; why not, where that is not known."""
     whole = total(days)
+    held = whole.held_guessing + whole.held_serving
+    if whole.measured and held and not whole.saved:
+        return tr("Nothing saved yet for {time} of background work").format(time=span(held))
     ratio = saved_per_minute(whole)
     if ratio is not None:
         return tr("{seconds} s saved for each minute of background work given up").format(seconds=number(ratio))
     if whole.measured:
-        return tr("{seconds} s saved, and no background work given up").format(seconds=number(whole.saved))
+        return tr("{time} saved, and no background work given up").format(time=span(whole.saved))
     return tr("Nothing can be said yet: {reason}").format(reason=_unknown(whole))
 
 
@@ -32,8 +35,21 @@ def footnote(days: Sequence[Day]) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number as exactly as anybody wants to read it."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+    """Write a number as exactly as anybody wants to read it; what is not nothing is not written as nothing."""
+    if 0 < value < 0.1:
+        return "< 0.1"
+    return f"{value:,.0f}" if value >= 100 or value == 0 else f"{value:.1f}"
+
+
+def span(seconds: float, *, short: bool = False) -> str:
+    """Write a time in the unit that it is thought of in; `short`: from ten on without tenths."""
+    if seconds < 90:
+        text, value = tr("{value} s"), seconds
+    elif seconds < 90 * 60:
+        text, value = tr("{value} min"), seconds / 60
+    else:
+        text, value = tr("{value} h"), seconds / 3600
+    return text.format(value=f"{value:,.0f}" if short and value >= 10 else number(value))
 
 
 def table(days: Sequence[Day]) -> str:
@@ -80,11 +96,11 @@ def _row(day: Day, name: str) -> tuple[str, ...]:
         str(day.preparations),
         str(day.hits),
         str(day.false_alarms),
-        f"{day.lead / day.hits:.1f} s" if day.hits else "-",
+        span(day.lead / day.hits) if day.hits else "-",
         f"{day.reused:,}",
-        f"{number(day.saved)} s" if day.measured else "-",
-        f"{day.held_guessing / 60:.1f} min",
-        f"{day.held_serving / 60:.1f} min",
+        span(day.saved) if day.measured else "-",
+        span(day.held_guessing),
+        span(day.held_serving),
         f"{day.lost:.2f}",
     )
 

@@ -2,18 +2,33 @@
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app import theme
 
 
 class Figure(QWidget):
-    """A word at the right edge, always of the same size."""
+    """A word at the right edge, whose room does not change with it. Where there is less than `widest` needs, it is cut.
 
-    def __init__(self, widest: str) -> None:
+    `narrowest`: what there is room for in any case.
+    """
+
+    def __init__(self, widest: str, narrowest: str) -> None:
         super().__init__()
         self._text = ""
-        self.setFixedSize(self.fontMetrics().horizontalAdvance(widest) + 4, self.fontMetrics().height())
+        self._widest, self._narrowest = widest, narrowest
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+
+    def sizeHint(self) -> QSize:
+        """Ask for room for the longest word."""
+        return self._size_of(self._widest)
+
+    def minimumSizeHint(self) -> QSize:
+        """Need room for a number."""
+        return self._size_of(self._narrowest)
+
+    def _size_of(self, word: str) -> QSize:
+        return QSize(self.fontMetrics().horizontalAdvance(word) + 4, self.fontMetrics().height())
 
     def text(self) -> str:
         """Return the word."""
@@ -31,7 +46,8 @@ class Figure(QWidget):
         del event
         painter = QPainter(self)
         painter.setPen(QColor(theme.of(self).text))
-        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, self._text)
+        shown = self.fontMetrics().elidedText(self._text, Qt.TextElideMode.ElideRight, self.width())
+        painter.drawText(self.rect(), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, shown)
 
 
 class Steady(QWidget):

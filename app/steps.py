@@ -82,6 +82,9 @@ class Step(QWidget):
         self._column.addWidget(theme.label(entry["cost"]))
         if entry["fix"]:
             self._column.addWidget(Snippet(entry["fix"], entry["what"]))
+        if entry["place"]:
+            where = self.tr("{place}, or in settings.toml").format(place=entry["place"])
+            self._column.addWidget(theme.label(where, "muted"))
 
     def offer(self, command: str, drop_in: str) -> None:
         """Offer all that the server lacks at once, where its command line is known."""

@@ -5,6 +5,7 @@ from PySide6.QtGui import QFontDatabase
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.fitting import open_at
 from engine import itself
 
 _GIVE_BACK = 10_000  # ms for it to end politely
@@ -16,9 +17,9 @@ class StressDialog(QDialog):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle(self.tr("ZAT-SCS: stress test"))
-        self.resize(720, 420)
+        open_at(self, 720, 420)
         theme.follow(self)
-        self._state = QLabel(self.tr("Running; this takes some minutes."))
+        self._state = QLabel(self.tr("Running; this takes about a quarter of an hour."))
         self._text = QPlainTextEdit(readOnly=True)
         self._text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self._text.setAccessibleName(self.tr("What the stress test says"))

@@ -58,8 +58,10 @@ def _consequence(snapshot: Snapshot) -> str:
         if snapshot.background_verified is False:
             return tr("the background job was told to yield, but is not seen to")
         return tr("the card is free for it") if share == 0 else tr("the card is as good as free")
-    wanted = snapshot.state in (State.SPECULATIVE_PREPARED, State.ACTIVE_INFERENCE)
-    return tr("the background job is not held back") if wanted else tr("the background job has the card")
+    if snapshot.backend == "null":  # there is no job, or none that can be held
+        return tr("nothing is held back")
+    # It is not known whether a job that is only looked for runs, let alone has the card.
+    return tr("the background job is not held back")
 
 
 def because(snapshot: Snapshot) -> str:
@@ -67,10 +69,16 @@ def because(snapshot: Snapshot) -> str:
     return tr("Prepared because: {because}").format(because=snapshot.because) if snapshot.because else ""
 
 
+def shares(snapshot: Snapshot) -> bool:
+    """Tell whether the job keeps a true share while it is held; most ways know only all or nothing."""
+    return snapshot.backend == "mps"
+
+
 def job(snapshot: Snapshot) -> str:
     """Say what holds the background job, and why it is so."""
     share = snapshot.background_share
-    held = tr("Job: free") if share == 100 else tr("Job: {share} % left").format(share=share)
+    in_part = tr("Job: {share} % left").format(share=share) if shares(snapshot) else tr("Job: held")
+    held = tr("Job: free") if share == 100 else in_part
     notes = [] if snapshot.backend == "null" else [snapshot.backend]
     if share < 100 and snapshot.background_verified is not None:
         notes.append(tr("verified") if snapshot.background_verified else tr("not verified"))

@@ -18,9 +18,11 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.benefit_page import BenefitPage
+from app.fitting import open_at
 from app.heading import Heading
 from app.history import History
-from app.meters import EvidencePanel, JobPanel, ServerPanel, TodayPanel
+from app.job_panel import JobPanel
+from app.meters import EvidencePanel, ServerPanel, TodayPanel
 from app.setup_page import SetupPage
 from engine.config import store
 from engine.config.store import Loaded
@@ -50,8 +52,7 @@ class StatusWindow(QMainWindow):
     def __init__(self, actions: HasMenus, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("ZAT-SCS")
-        self.resize(980, 740)
-        self.setMinimumSize(820, 520)
+        open_at(self, 980, 740)
         self.history = History(max(SPANS))
         self.plot: Plot | None = None
         self._loaded: Loaded | None = None
@@ -159,6 +160,7 @@ class StatusWindow(QMainWindow):
         """Show, and look for, what these settings name."""
         self._loaded = loaded
         self._job.name = loaded.settings.background_process_name
+        self._job.off = loaded.settings.background_method == "off"
         if self.setup:
             self.setup.set_loaded(loaded)
         else:

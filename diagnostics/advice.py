@@ -1,5 +1,6 @@
 """What is missing, what that costs, and the exact line that changes it. Pure: works on what `doctor` found."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -7,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from engine.client.view import flag
-from engine.config.settings import Settings
+from engine.config.settings import Settings, spec
 from engine.orchestration import uvm
 
 _START = "zat-scs serve -- llama-server -m MODEL.gguf"
@@ -27,10 +28,13 @@ class Advice:
 
 
 def advise(findings: Mapping[str, Any], settings: Settings) -> list[dict[str, Any]]:
-    """Return all advice as `doctor --json` prints it: objects of about, what, cost, fix and optional."""
+    """Return all advice as `doctor --json` prints it: objects of about, what, cost, fix, optional and place.
+
+    `place`: where in the tray a fix belongs that is a setting, "" for any other.
+    """
     server, background, sensors = findings["server"], findings["background"], findings["sensors"]
     found = (*_of_server(server, settings), *_of_background(background, settings), *_of_sensors(sensors))
-    return [asdict(entry) for entry in found]
+    return [{**asdict(entry), "place": _place_of(entry.fix)} for entry in found]
 
 
 def _of_server(server: Mapping[str, Any], settings: Settings) -> Iterator[Advice]:
@@ -66,9 +70,11 @@ def _of_background(background: Mapping[str, Any], settings: Settings) -> Iterato
     name, reasons = settings.background_process_name, " ".join(background["refused"].values())
     if settings.background_method == "off":
         return
-    if background.get("processes") == 0:
-        cost = "There is nothing to hold back. If your job has another name, choose it under Settings."
-        yield Advice("background", f"No {name} is running", cost, f'BACKGROUND_PROCESS_NAME = "{name}"')
+    # Folding@home and BOINC are spoken to, whatever the program is called.
+    named = settings.background_method not in ("folding", "boinc") and background["chosen"] in ("null", "process")
+    if named and background.get("processes") == 0:
+        cost = f"There is nothing to hold back. If your job has another name: {_place('BACKGROUND_PROCESS_NAME')}."
+        yield Advice("background", f"No {name} is running", cost)
     if background["chosen"] == "null" and "FALLBACK_TO_SUSPEND" in reasons:
         cost = "Prompts share the card with the job. Stopping the job's processes can always be undone."
         yield Advice("background", "Its priority may not be changed", cost, "FALLBACK_TO_SUSPEND = true")
@@ -87,6 +93,16 @@ def _of_sensors(sensors: Mapping[str, str]) -> Iterator[Advice]:
         if reason not in (state, "starting", "not part of this version"):
             fix = "sudo apt install libportaudio2" if "PortAudio" in reason else ""
             yield Advice("sensors", f"{name.capitalize()}: {reason}", costs.get(name, ""), fix)
+
+
+def _place_of(fix: str) -> str:
+    setting = re.match(r"([A-Z][A-Z_]+) = ", fix)
+    return _place(setting[1]) if setting else ""
+
+
+def _place(name: str) -> str:
+    setting = spec(name)
+    return f"Settings › {setting.group} › {setting.title}"  # noqa: RUF001 - as the way through menus is written
 
 
 def start_lines(command_line: Sequence[str] | None, settings: Settings) -> tuple[str, str]:

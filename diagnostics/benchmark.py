@@ -4,6 +4,7 @@ Typing is injected as sensor events; nothing else is faked. Everything it starts
 """
 
 import argparse
+import contextlib
 import http.client
 import json
 import logging
@@ -39,9 +40,10 @@ def main(argv: Sequence[str] | None = None, loaded: Loaded | None = None) -> int
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
+        parser = _parser() if loaded is None else _parser("zat-scs benchmark")
         if loaded is None:
             loaded, words = take_settings(words)
-        options = _parser().parse_args(words)
+        options = parser.parse_args(words)
         plan = _plan(options, loaded.settings)
         return _FAILED if plan is None else _run(plan, options)
     except SettingsError as error:
@@ -55,9 +57,9 @@ def main(argv: Sequence[str] | None = None, loaded: Loaded | None = None) -> int
         return _INTERRUPTED
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(prog: str = "python -m diagnostics.benchmark") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="benchmark",
+        prog=prog,
         description="Measures the time to first token cold, prepared and warm, through the real engine.",
         epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -176,19 +178,19 @@ def _plot(path: Path, result: dict[str, Any]) -> None:
 
 def _whole(low: int, high: int) -> Any:
     def whole(text: str) -> int:
-        value = int(text)
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text} is not allowed: expected {low} to {high}")
-        return value
+        with contextlib.suppress(ValueError):
+            if low <= (value := int(text)) <= high:
+                return value
+        raise argparse.ArgumentTypeError(f"{text} is not allowed: expected {low} to {high}")
 
     return whole
 
 
 def _milliseconds(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= 600_000.0:
-        raise argparse.ArgumentTypeError(f"{text} is not allowed: expected 0 to 600000 ms")
-    return value
+    with contextlib.suppress(ValueError):
+        if 0.0 <= (value := float(text)) <= 600_000.0:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is not allowed: expected 0 to 600000 ms")
 
 
 if __name__ == "__main__":

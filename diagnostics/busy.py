@@ -18,8 +18,8 @@ def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
     program = itself.by_name(folder, name)
     words = [str(program), *itself.command("diagnostics.busy")[1:]]
     env = {**itself.environment(), **itself.home()}
-    # Ctrl+C reaches it too, and it has nothing to say about that.
-    return subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL)  # noqa: S603 - a part of ourselves
+    # Not a job of the shell that we were started from: that would see it stopped.
+    return subprocess.Popen(words, env=env, stderr=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - ourselves
 
 
 @contextlib.contextmanager

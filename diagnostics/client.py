@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from engine.clock import Clock
+from engine.clock import STEP, Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def _read(response: http.client.HTTPResponse, sent: float, clock: Clock) -> Repl
             continue
         part = json.loads(line.removeprefix(b"data: "))
         if part.get("content") and not text:
-            first = clock.now() - sent
+            first = max(clock.now() - sent, STEP)  # none comes in no time: others divide by it
         text += part.get("content") or ""
         timings = part.get("timings") or {}
         cache_n, prompt_n = timings.get("cache_n", cache_n), timings.get("prompt_n", prompt_n)

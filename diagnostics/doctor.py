@@ -43,7 +43,7 @@ def examine(loaded: Loaded) -> Findings:
         sensors = {
             "keyboard": _sensor(parts.keyboard(), settings.keyboard),
             "microphone": _sensor(parts.microphone(), settings.microphone),
-            "window": _sensor(parts.window(), settings.window_filter),
+            "window": _sensor(parts.window(), settings.watches_window),
         }
     return report(loaded, background, sensors)
 
@@ -174,12 +174,27 @@ def as_text(findings: Findings) -> str:
         if server.get(name) is not None
     ]
     lines += [f"          → {sentence}" for sentence in server["advice"]]
-    lines.append(f"Background  held by: {background['chosen']}")
+    lines += _fixes(findings, "server", known=" ".join(server["advice"]))
+    held_by = "nothing" if background["chosen"] == "null" else background["chosen"]
+    lines.append(f"Background  held by: {held_by}")
     if background["detail"]:
         lines.append(f"            {background['detail']}")
     lines += [f"          · {name}: {reason}" for name, reason in background["refused"].items()]
+    lines += _fixes(findings, "background")
     lines += [f"{'Sensors' if n == 0 else '':<11} {k}: {v}" for n, (k, v) in enumerate(findings["sensors"].items())]
+    lines += _fixes(findings, "sensors")
     lines += [f"{'' if n else 'Benefit':<11} {line}" for n, line in enumerate(weighing.as_lines(findings["benefit"]))]
     lines.append(f"Settings    {findings['settings']}")
     lines += [f"          → {problem}" for problem in findings["problems"]]
     return "\n".join(lines)
+
+
+def _fixes(findings: Findings, about: str, known: str = "") -> list[str]:
+    """Return what is to be copied, after what it is good for; `known`: what was said of it already."""
+    lines = []
+    for entry in findings["advice"]:
+        if entry["about"] == about and entry["fix"] and entry["fix"] not in known:
+            optional = " (optional)" if entry["optional"] else ""
+            where = f", in settings.toml ({entry['place']})" if entry["place"] else ""
+            lines.append(f"          → {entry['what']}{optional}: {entry['fix']}{where}")
+    return lines

@@ -25,7 +25,7 @@ from engine.config.settings import Settings
 from engine.errors import TraceError
 from engine.telemetry import weights
 from engine.telemetry.evidence import Evidence, Readings
-from engine.telemetry.features import Features
+from engine.telemetry.features import Features, Rhythm
 from engine.telemetry.learned import LearnedEvidence
 from engine.telemetry.personal import LABELLED
 from engine.telemetry.processor import GAP, Fused, Fusion
@@ -52,12 +52,22 @@ class Moments:
     counts: Floats
 
 
+class _AllTalk(Features):
+    """Sees what the score is not shown: talk that goes on teaches that a voice is mostly no prompt."""
+
+    def listens(self, now: float) -> bool:
+        """Listen to all of it."""
+        del now
+        return True
+
+
 class _Gatherer(Fusion):
     """Prepares nothing, and keeps what the score would be shown."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._seen = Features(self.habits)
+        self._rhythm = Rhythm()
+        self._seen = _AllTalk(self.habits, self._rhythm)
         self._at = 0.0
         self._outstanding = self._ticks = 0
         self.signs: list[float] = []
@@ -68,7 +78,8 @@ class _Gatherer(Fusion):
     def step(self, now: float, readings: Readings) -> Fused:
         """Take in one tick."""
         if now - self._at > GAP:
-            self._seen = Features(self.habits)
+            self._rhythm.lose_time()
+            self._seen = _AllTalk(self.habits, self._rhythm)
         self._at, self._ticks = now, self._ticks + 1
         if self._seen.hear(now, readings):
             self.signs.append(now)
@@ -164,8 +175,7 @@ class _Fitted(Fusion):
         super().__init__(settings)
 
     def _reading(self, settings: Settings) -> Evidence:
-        del settings
-        return LearnedEvidence(self.habits, self.personal, self._fitted)
+        return LearnedEvidence(self.habits, self.personal, self._fitted, settings.telemetry_hz)
 
 
 def play(path: Path, fitted: Weights, windows: bool) -> Day:

@@ -12,7 +12,6 @@ import importlib.util
 import itertools
 import math
 import queue
-import signal
 import statistics
 import sys
 import tempfile
@@ -173,7 +172,7 @@ def letting_go(folder: Path, rounds: float) -> None:
                 request.start()
                 _until(lambda: process_state(job.pid) == "T")
                 started = clock.now()
-                engine.send_signal(signal.SIGKILL)
+                engine.kill()
                 _until(lambda: process_state(job.pid) != "T")
                 times.append(clock.now() - started)
                 server.down()

@@ -129,9 +129,9 @@ def _handler(peers: set[socket.socket], *, verbose: bool) -> type[WSGIRequestHan
     return Handler
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the stand-in until Ctrl+C; return the exit code."""
-    parser = argparse.ArgumentParser(prog="mock-server", description="A stand-in for llama-server on this machine.")
+def main(argv: list[str] | None = None, *, prog: str = "python -m diagnostics.mock_server") -> int:
+    """Run the stand-in until Ctrl+C; return the exit code. `prog`: how it was called."""
+    parser = argparse.ArgumentParser(prog=prog, description="A stand-in for llama-server on this machine.")
     parser.add_argument("--port", type=_port, default=8080, help="port on the loopback address; 0: a free one")
     parser.add_argument("--restore-ms", type=_milliseconds, default=200.0, help="what a cold prompt waits")
     parser.add_argument("--slot-save-path", type=Path, metavar="FOLDER", help="where contexts are saved")
@@ -158,17 +158,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{port} is not a port: expected 0 to 65535")
-    return port
+    with contextlib.suppress(ValueError):
+        if 0 <= (port := int(text)) <= 65535:
+            return port
+    raise argparse.ArgumentTypeError(f"{text} is not a port: expected 0 to 65535")
 
 
 def _milliseconds(text: str) -> float:
-    value = float(text)
-    if not 0.0 <= value <= 600_000.0:
-        raise argparse.ArgumentTypeError(f"{text} is not allowed: expected 0 to 600000 ms")
-    return value
+    with contextlib.suppress(ValueError):
+        if 0.0 <= (value := float(text)) <= 600_000.0:
+            return value
+    raise argparse.ArgumentTypeError(f"{text} is not allowed: expected 0 to 600000 ms")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from diagnostics import replay_figures
@@ -20,6 +21,7 @@ from engine.events import (
     Paused,
     PromptArrived,
     PromptFinished,
+    ReleaseRequested,
     ResetProbability,
     Resumed,
     ServerBack,
@@ -61,6 +63,9 @@ class Player:
     def play(self, header: trace.Header, events: Iterator[trace.Event]) -> Day:
         """Play all of it, tick by tick."""
         hz, following = header.hz, next(events, None)
+        if hz != self._settings.telemetry_hz:  # of the engine that recorded; what a tick or a second is depends on it
+            self._settings = replace(self._settings, telemetry_hz=hz)
+            self._fusion.configure(self._settings)
         for number in range(1, int(header.duration * hz) + 1):
             now = number / hz
             while following is not None and following.t <= now:
@@ -94,6 +99,10 @@ class Player:
                 self._front(event)
 
     def _pause(self, event: trace.Pause, now: float) -> None:
+        if event.release:
+            if event.on:
+                self._step(ReleaseRequested(), now)
+            return
         self._step(Paused() if event.on else Resumed(), now)
         if event.on:
             self._fusion.clear()
@@ -106,6 +115,8 @@ class Player:
                 self._microphone = event.on and self._settings.microphone
             case "window":
                 self._window = None  # where one is known again, it is named next
+        if not self._keyboard and not self._microphone and self._window is None:
+            self._fusion.clear()  # as the live loop does where it closes them: behind a locked screen, for one
 
     def _front(self, event: trace.Window) -> None:
         if self._settings.window_filter:

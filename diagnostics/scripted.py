@@ -63,6 +63,7 @@ class ScriptedWindow:
 
     def __init__(self) -> None:
         self.state = "off"
+        self.resting = False
         self.front: Window | None = None
 
     def start(self) -> None:

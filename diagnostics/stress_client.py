@@ -9,6 +9,7 @@ from engine.client import answers
 from engine.client.answers import Completion, Health, Identity, Kind, Metrics, Props, Restored, Saved, Slot
 from engine.client.api import LlamaServer
 from engine.client.contexts import Contexts
+from engine.client.index import SavedContext
 from engine.client.observer import Observer
 from engine.client.prefetcher import Prefetcher
 from engine.client.view import View
@@ -30,6 +31,10 @@ class AgendaClock:
     def now(self) -> float:
         """Return monotonic seconds."""
         return self._agenda.now
+
+    def slept(self) -> float:
+        """Return 0: an agenda knows no suspend."""
+        return 0.0
 
     def wall(self) -> float:
         """Return Unix seconds."""
@@ -195,6 +200,12 @@ class MemoryContexts(Contexts):
 
     def _write(self) -> None:
         pass
+
+    def restoring(self, saved: SavedContext) -> None:
+        """Note nothing."""
+
+    def survived(self) -> None:
+        """There was nothing noted."""
 
 
 class _ModelObserver(Observer):

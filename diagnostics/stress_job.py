@@ -11,7 +11,8 @@ from diagnostics.stress_stage import KILL, Figure, Job, Stage, Unmet, clock, hel
 from engine import processes
 from engine.events import ShareReport
 from engine.orchestration.guardian import Guardian
-from engine.orchestration.ledger import Ledger, Resume, recover
+from engine.orchestration.ledger import Ledger, Resume
+from engine.orchestration.leftovers import recover
 from engine.orchestration.mps import BackgroundShare
 from engine.processes import LOWEST, ProcessId
 

@@ -190,12 +190,14 @@ def hang(stage: Stage) -> dict[str, Figure]:
             with _scene(stage, job, chance) as scene:
                 scene.serving()
                 scene.wait(1.0)
-                scene.child.process.send_signal(signal.SIGSTOP)
+                engine = processes.look(scene.child.process.pid)
+                assert engine
+                processes.suspend(engine.process)
                 back.append(until(lambda: job.runs, "the job to run while the engine hangs"))
                 stage.check(back[-1] <= LEASE + GRACE, f"a hung engine kept the job for {back[-1]:.1f} s")
                 scene.wait(1.0)
                 stage.check(job.runs, "the job was stopped again while the engine hung")
-                scene.child.process.send_signal(signal.SIGCONT)
+                processes.resume(engine.process)
                 again.append(until(lambda: job.stands, "the woken engine to take up again"))
                 stage.check(scene.child.end(signal.SIGTERM) == 0, "the woken engine did not end clean")
                 _clean(stage, scene, "by an engine that hung")

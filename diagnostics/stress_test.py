@@ -63,7 +63,8 @@ def main(argv: Sequence[str] | None = None, *, loaded: bool = False, scale: floa
     except SettingsError as error:
         print(f"stress: {error}", file=sys.stderr)
         return _WRONG_USE
-    options = _parser().parse_args(words)
+    parser = _parser("zat-scs stress") if loaded else _parser()
+    options = parser.parse_args(words)
     return run(options.phase, as_json=options.json, scale=scale)
 
 
@@ -203,10 +204,10 @@ def _interruptible() -> Iterator[None]:
             signal.signal(name, handler)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(prog: str = "python -m diagnostics.stress_test") -> argparse.ArgumentParser:
     names = ", ".join(f"{letter} {name}" for letter, name in zip(LETTERS, PHASES, strict=True))
     parser = argparse.ArgumentParser(
-        prog="stress",
+        prog=prog,
         description=__doc__.split("\n")[0],
         epilog=f"phases: {names}\n\n{HELP}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from engine.clock import Clock
+from engine.clock import STEP, Clock
 
 PATIENCE = 600.0  # s for one answer: a cold prompt of 8,000 tokens beside a busy job takes minutes on a small machine
 
@@ -107,7 +107,7 @@ def _read(response: http.client.HTTPResponse, sent: float, clock: Clock) -> Answ
             continue
         part = json.loads(line.removeprefix(b"data: "))
         if part.get("content") and first is None:
-            first = clock.now() - sent
+            first = max(clock.now() - sent, STEP)  # none comes in no time: others divide by it
         timings = part.get("timings") or {}
         cache_n, prompt_n = timings.get("cache_n", cache_n), timings.get("prompt_n", prompt_n)
     if first is None:

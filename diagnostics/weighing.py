@@ -31,11 +31,18 @@ def as_lines(benefit: Mapping[str, Any]) -> list[str]:
         benefit[name] for name in ("saving_per_prompt_s", "prefill_tokens_per_s", "holding_per_guess_s")
     )
     return [
-        _known(saving, "a prompt that took up what was prepared saved {:.1f} s", "what such a prompt saves")
-        + f" (of {benefit['measured']} in {benefit['days']} days)",
+        _known(
+            saving,
+            f"a prompt that took up what was prepared saved {{:.1f}} s (of {benefit['measured']} in "
+            f"{benefit['days']} days)",
+            "what a prompt saves that takes up what was prepared",
+        ),
         _known(rate, "this server computes {:,.0f} tokens a second", "how fast this server computes a prompt"),
-        _known(held, "a guess held the job for {:.1f} s of its work", "what a guess costs the job")
-        + f" (of {benefit['guesses']})",
+        _known(
+            held,
+            f"a guess held the job for {{:.1f}} s of its work (of {benefit['guesses']})",
+            "what a guess costs the job",
+        ),
         benefit["verdict"],
     ]
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from engine.channel import Channel, ControlError, Door, NoAnswer, connect, open_door
+from engine.channel import Channel, ControlError, Door, NoAnswer
 from engine.clock import Clock
+from engine.doors import connect, open_door
 from engine.events import (
     Event,
     ForgetRequested,

@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import msgspec
 
-from engine.channel import Channel, ControlError, NoAnswer, connect
+from engine.channel import Channel, ControlError, NoAnswer
 from engine.clock import Clock, SystemClock
+from engine.doors import connect
 from engine.events import Event, ForgetRequested, Paused, PrepareRequested, ReleaseRequested, Resumed, Snapshot
 from engine.snapshots import snapshot_from_dict
 

@@ -180,10 +180,7 @@ class Narrator:
 
     def __call__(self, snapshot: Snapshot) -> None:
         """Take one snapshot."""
-        share = f"{snapshot.background_share} % to the job by {snapshot.backend}"
-        if snapshot.background_verified is False:
-            share += ", not verified"
-        self._say("background", share, snapshot.background_detail)
+        self._say("background", _of_job(snapshot), snapshot.background_detail)
         self._say("server", snapshot.server.value, snapshot.server_detail)
         tokens = f" ({snapshot.context_tokens} tokens)" if snapshot.context_tokens else ""
         self._say("context", snapshot.context.value + tokens, snapshot.context_detail)
@@ -195,6 +192,13 @@ class Narrator:
         if self._said.get(what) != text:
             self._said[what] = text
             log.info("%s: %s", what, text)
+
+
+def _of_job(snapshot: Snapshot) -> str:
+    """Say what is in force for the background job: a share is true where it can be shared, else it is held or free."""
+    share, unproved = snapshot.background_share, ", not verified" if snapshot.background_verified is False else ""
+    held = f"{share} % left" if snapshot.backend == "mps" else "held"
+    return f"{'free' if share == 100 else held} ({snapshot.backend}{unproved})"
 
 
 class JsonLines:

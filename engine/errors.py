@@ -9,6 +9,7 @@ ZatError
 ├── MachineError         an event reached a state that must never see it
 └── ServerError          the language-model server did not do what was asked
     ├── ServerUnreachable    no connection, or it broke off
+    │   └── ServerHungUp         it broke off after the question was sent: the server may have ended over it
     ├── ServerTimeout        connected, but no answer in time: the outcome is unknown
     └── ServerRefused        an answer that says no (status and message)
         └── ServerLoading        not yet: its model is being loaded
@@ -49,6 +50,10 @@ class ServerError(ZatError):
 
 class ServerUnreachable(ServerError):  # noqa: N818 - named after the state it leads to
     """No connection could be made, or it broke off before the whole answer was there."""
+
+
+class ServerHungUp(ServerUnreachable):
+    """The connection broke off after the question was sent: the server may have ended over it."""
 
 
 class ServerTimeout(ServerError):  # noqa: N818 - named after the state it leads to

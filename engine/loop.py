@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import assert_never
 
 from engine import attention
-from engine.clock import Clock
+from engine.clock import Clock, Timeline
 from engine.config.settings import Settings
 from engine.days import DayBook
 from engine.events import (
@@ -49,7 +49,7 @@ from engine.parts import Parts
 from engine.picture import of_decisions
 from engine.recorder import Recorder
 from engine.reports import Reports
-from engine.senses import Senses
+from engine.sensing import Sensing
 from engine.telemetry.moments import AnyMoment
 from engine.telemetry.processor import Fusion
 
@@ -75,6 +75,7 @@ class Engine:
         self._recorder = recorder
         self._settings = settings
         self._clock = clock
+        self._timeline = Timeline(clock)
         self._inbox = Inbox()
         self._listeners = Listeners()
         self._links = Links(parts, self.post)
@@ -82,9 +83,7 @@ class Engine:
         self._memory = Memory(learned, clock)
         self._days = DayBook(days, clock)
         self._fusion = Fusion(settings, *self._memory.recall())
-        self._senses = Senses(parts)
-        self._moments = moments or AnyMoment()
-        self._not_guessing: str | None = None
+        self._sensing = Sensing(parts, moments or AnyMoment(), settings)
         self._share = parts.share(settings, self.post)
         self._link = self._links.make(settings)
         self._reports = Reports()
@@ -115,8 +114,7 @@ class Engine:
         """Start all parts."""
         self._share.start()
         self._link.start()
-        self._moments.start()
-        self._open_senses()
+        self._sensing.start()
 
     def run(self) -> None:
         """Tick at TELEMETRY_HZ until stop(); whatever happens, the card is given back at the end."""
@@ -129,19 +127,21 @@ class Engine:
             self.close()
 
     def tick(self, now: float) -> Snapshot:
-        """Take one step at `now` (monotonic seconds) and return what everybody sees of it."""
+        """Take one step at `now` (the clock's monotonic seconds) and return what everybody sees of it."""
         self._moves = []
         self._pace.count(now)
+        if self._timeline.look():
+            self._sensing.woke()
+        now = self._timeline.at(now)
         self._take_inbox(now)
         if self._machine.paused_until is not None and now >= self._machine.paused_until:
             self._step(Resumed(), now)
         self._mind_the_moment(now)
-        readings = self._moments.heard(self._senses.read())
+        readings = self._sensing.read(self._fusion.habits, self._timeline)
         if self._recorder:
             self._recorder.heard(now, readings)
         tick = self._days.weigh(self._fusion.step(now, readings).as_tick(), self._settings)
-        may_see = self._not_guessing is None and self._settings.keyboard
-        self._step(attention.with_person(tick, self._moments.person_at if may_see else None), now)
+        self._step(attention.with_person(tick, self._sensing.person_at(self._timeline)), now)
         self._attend(now)
         self._share.beat()
         return self._publish(now)
@@ -151,15 +151,14 @@ class Engine:
         if self._closed:
             return
         self._closed = True
-        now = self._clock.now()
+        now = self._timeline.at(self._clock.now())
         self._moves = []
         try:
             self._step(Closing(), now)
         finally:
             if not self._share.close(CLOSE_TIMEOUT):
                 log.error("the background job could not be given back within %g s", CLOSE_TIMEOUT)
-            self._moments.close()
-            self._senses.close(wait=True)
+            self._sensing.close()
             self._link.close(CLOSE_TIMEOUT)
             self._take_inbox(now, machine=False)
             self._memory.close(self._fusion.habits, self._fusion.personal)
@@ -190,9 +189,7 @@ class Engine:
             case SettingsChanged():
                 self._reconfigure(event.settings, now)
             case Paused():
-                self._close_senses()
-            case Resumed():
-                self._open_senses()
+                self._fusion.clear()
             case PromptArrived():
                 self._fusion.prompted(now)
             case PromptFinished():
@@ -235,7 +232,7 @@ class Engine:
         old, self._settings = self._settings, new
         self._fusion.configure(new)
         self._link.reconfigure(new)
-        self._moments.configure(new)
+        self._sensing.configure(new)
         changed = new.reopened_since(old)
         if "Background job" in changed:
             self._share.reopen(new)
@@ -243,24 +240,11 @@ class Engine:
             self._step(ServerLost("another server was set"), now)
             self._link = self._links.replace(self._link, new, CLOSE_TIMEOUT)
             self._link.attend(self._hz)
-        if "Sensors" in changed:
-            self._open_senses()
-
-    def _open_senses(self) -> None:
-        if self._not_guessing is None and not self._machine.paused:
-            self._senses.open(self._settings)
-
-    def _close_senses(self) -> None:
-        self._senses.close(wait=False)
-        self._fusion.clear()
 
     def _mind_the_moment(self, now: float) -> None:
-        """Close the sensors while this is no moment to guess; what was guessed before is given back, nothing booked."""
-        before, self._not_guessing = self._not_guessing, self._moments.reason
-        if before is not None and self._not_guessing is None:
-            self._open_senses()
-        elif before is None and self._not_guessing is not None:
-            self._close_senses()
+        """Sense nothing while this is no moment to guess; what was guessed before is given back, nothing booked."""
+        if self._sensing.mind(self._fusion.habits, paused=self._machine.paused):
+            self._fusion.clear()
             if self._machine.state is State.SPECULATIVE_PREPARED and self._machine.asked_until is None:
                 self._step(ReleaseRequested(), now)
 
@@ -273,7 +257,7 @@ class Engine:
             self._hz = hz
             self._link.attend(hz)
         rests = self._machine.state in (State.COLD_IDLE, State.DEGRADED) and self._reports.share.share == 100
-        self._pace.set(self._settings.telemetry_hz, resting=rests and self._not_guessing is not None)
+        self._pace.set(self._settings.telemetry_hz, resting=rests and self._sensing.not_guessing is not None)
 
     def _publish(self, now: float) -> Snapshot:
         self._days.step(now, self._moves, self._machine, self._reports)
@@ -288,11 +272,11 @@ class Engine:
             self._settings,
             now,
             self._clock.wall(),
-            not_guessing=self._not_guessing,
+            not_guessing=self._sensing.not_guessing,
             because=self._because,
             unified_memory=self._unified_memory,
             late_ticks=self._pace.late,
-            sensors=self._senses.states(),
+            sensors=self._sensing.states(),
             today=self._days.today,
             moves=tuple(self._moves),
             closed=self._closed,

@@ -38,6 +38,12 @@ class Sensor(Protocol[_Heard_co]):
         """Return what was heard since the last read."""
 
 
+class WindowWatch(Sensor[Window | None], Protocol):
+    """Who watches the window in front."""
+
+    resting: bool  # looks no more often than every few seconds, whatever changes: nobody types for a prompt now
+
+
 class Share(Protocol):
     """Whoever holds the background job back."""
 
@@ -97,7 +103,7 @@ class Parts(Protocol):
     def microphone(self) -> Sensor[Sound | None]:
         """Make the microphone sensor: loudness and voice, None unknown."""
 
-    def window(self) -> Sensor[Window | None]:
+    def window(self) -> WindowWatch:
         """Make the window sensor: the one in front, None unknown."""
 
     def share(self, settings: Settings, post: Callable[[Event], None]) -> Share:

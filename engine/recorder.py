@@ -99,9 +99,9 @@ class Recorder:
                 self._add(trace.Server(at, isinstance(event, ServerBack)))
             case Paused() | Resumed():
                 self._add(trace.Pause(at, isinstance(event, Paused)))
-            case ReleaseRequested():  # traces know no such wish; a pause of no length leads to the same
-                self._add(trace.Pause(at, on=True))
-                self._add(trace.Pause(at, on=False))
+            case ReleaseRequested():  # to a reader that knows no release, a pause of no length: the nearest to it
+                self._add(trace.Pause(at, on=True, release=True))
+                self._add(trace.Pause(at, on=False, release=True))
             case _:
                 pass
 

@@ -72,11 +72,12 @@ class Server(msgspec.Struct, frozen=True, tag_field="e", tag="server"):
     up: bool
 
 
-class Pause(msgspec.Struct, frozen=True, tag_field="e", tag="pause"):
-    """The user paused (`on`) or resumed."""
+class Pause(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="e", tag="pause"):
+    """The user paused (`on`) or resumed. `release`: both are one wish to give the card back and wait for quiet."""
 
     t: Time
     on: bool
+    release: bool = False
 
 
 class SensorChange(msgspec.Struct, frozen=True, tag_field="e", tag="sensor"):

@@ -5,8 +5,11 @@ Needs no screen (QT_QPA_PLATFORM=offscreen) and nothing of this machine: no engi
 QT_SCALE_FACTOR=1.5 shows how it looks on a dense screen.
 """
 
+import json
 import math
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -50,7 +53,7 @@ def menus() -> Menus:
     titles = {
         "&Engine": ("Prepare now", "Pause"),
         "&Tools": ("Run benchmark…",),
-        "S&ettings": ("Settings…",),
+        "Sett&ings": ("Settings…",),
         "&Help": ("About",),
     }
     return Menus([(title, [QAction(entry, owner) for entry in entries]) for title, entries in titles.items()])
@@ -330,6 +333,15 @@ def take(build: Callable[[], QWidget], file: Path) -> None:
     window.deleteLater()
 
 
+def _give_room(folder: str) -> None:
+    """Let a screen that is none be a usual one: windows are cut to theirs, and Qt's own has 800 x 800 pixels."""
+    if os.environ.get("QT_QPA_PLATFORM") == "offscreen":
+        screen = {"name": "usual", "x": 0, "y": 0, "width": 1920, "height": 1080, "logicalDpi": 96, "dpr": 1.0}
+        file = Path(folder) / "screen.json"
+        file.write_text(json.dumps({"screens": [screen | {"logicalBaseDpi": 96}]}), "utf-8")
+        os.environ["QT_QPA_PLATFORM"] = f"offscreen:configfile={file}"
+
+
 def main(folder: Path, *wanted: str) -> None:
     """Save the pictures of these names, such as status-light, or all."""
     application = QApplication.instance() or QApplication([])
@@ -346,4 +358,6 @@ def main(folder: Path, *wanted: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    with tempfile.TemporaryDirectory() as place:
+        _give_room(place)
+        main(Path(sys.argv[1]), *sys.argv[2:])

@@ -88,6 +88,30 @@ def test_no_file_knows_somebodys_home() -> None:
     assert {name: paths for name, paths in found.items() if paths} == {}
 
 
+def test_types_are_checked_for_all_systems() -> None:
+    """Each has names that the others lack."""
+    lint = (ROOT / "Makefile").read_text("utf-8").partition("\nlint:")[2].partition("\nformat:")[0]
+    assert "for system in linux win32 darwin; do" in lint
+    assert "mypy --no-error-summary --platform $$system" in lint
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="asks git itself")
+def test_a_checkout_has_the_same_bytes_on_every_system(tmp_path: Path) -> None:
+    """Also where git is told to write the line ends of Windows; pictures are never touched."""
+    files = {
+        ".gitattributes": (ROOT / ".gitattributes").read_bytes(),
+        "code.py": b"one\ntwo\n",
+        "script.sh": b"#!/bin/sh\n",
+        "picture.png": b"one\r\ntwo\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    git = ["git", "-C", str(tmp_path), "-c", "core.autocrlf=true"]
+    for words in (["init", "-q"], ["add", "."], ["checkout-index", "--all", "--prefix=out/"]):
+        subprocess.run([*git, *words], check=True, capture_output=True)
+    assert {name: (tmp_path / "out" / name).read_bytes() for name in files} == files
+
+
 @pytest.mark.parametrize(
     ("text", "is_home"),
     [

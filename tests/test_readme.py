@@ -65,7 +65,7 @@ class NotRun:
     reason: str
 
 
-STARTED = "background: 100 % to the job by"  # what a running engine logs once it has looked for its job
+STARTED = "background: free ("  # what a running engine logs once it has looked for its job
 SYSTEM = NotRun("changes this system, and asks for a password")
 LOGIN = NotRun("needs a login with systemd")
 PACKAGE = Elsewhere("tests/packaging/test_linux.py::test_the_package_is_installed_run_and_removed")
@@ -92,7 +92,7 @@ WAYS: dict[str, Answers | Engine | Runs | Elsewhere | NotRun] = {
     "zat-scs doctor --set BACKGROUND_METHOD=mps": Answers("mps: "),
     "zat-scs engine": Runs(STARTED),
     "zat-scs engine --record day.jsonl.gz": Runs(STARTED),
-    "zat-scs engine --set BACKGROUND_METHOD=off": Runs("by null: switched off"),
+    "zat-scs engine --set BACKGROUND_METHOD=off": Runs("free (null): switched off"),
     "zat-scs engine --set BACKGROUND_PROCESS_NAME=blender --set FALLBACK_TO_SUSPEND=on": Runs(STARTED),
     "zat-scs forget": Answers("Deleted 0 saved contexts."),
     "zat-scs forget --habits": Answers("Nothing was learned yet."),
@@ -105,13 +105,13 @@ WAYS: dict[str, Answers | Engine | Runs | Elsewhere | NotRun] = {
     "zat-scs replay day.jsonl.gz --suggest": Elsewhere(
         "tests/diagnostics/test_suggest.py::test_the_command_searches_real_days"
     ),
-    "zat-scs resume": Engine("the background job has the card"),
+    "zat-scs resume": Engine("held back"),
     "zat-scs serve": Answers("expected the server's command line", code=2),
     "zat-scs serve -- llama-server -m model.gguf -c 8192": Answers("--slot-save-path"),
-    "zat-scs settings": Answers("MIN_THRESHOLD = 0.4 (default)"),
+    "zat-scs settings": Answers("MIN_THRESHOLD = 0.4  # default"),
     "zat-scs settings --markdown": Answers("| `MIN_THRESHOLD` |"),
     "zat-scs stats": Answers("Nothing can be said yet"),
-    "zat-scs status": Engine("the background job has the card"),
+    "zat-scs status": Engine("held back"),
     "zat-scs stress": NotRun("takes a quarter of an hour; tests/diagnostics/test_stress.py runs each phase in small"),
     "llama-server -m model.gguf -c 8192 --slot-save-path FOLDER --metrics": Answers(),
     "GGML_CUDA_ENABLE_UNIFIED_MEMORY=1 llama-server -m model.gguf -c 8192 --slot-save-path FOLDER --metrics": Answers(),

@@ -2,7 +2,7 @@
 
 import enum
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import msgspec
@@ -66,10 +66,11 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """One model on offer. `status` (unloaded, loading, loaded, sleeping) is said by routers only."""
+    """One model on offer. Only routers say its `status` (unloaded, loading, loaded, sleeping), and its flags."""
 
     id: str
     status: str | None = None
+    args: tuple[str, ...] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +165,8 @@ class _SlotRest(msgspec.Struct):
 
 
 class _Status(msgspec.Struct):
-    value: str
+    value: str | None = None
+    args: tuple[str, ...] | None = None
 
 
 class _Model(msgspec.Struct):
@@ -264,8 +266,8 @@ def read_metrics(body: bytes, start_mark: str | None) -> Metrics:
 
 def read_models(body: bytes) -> tuple[Model, ...]:
     """Read the answer of /models."""
-    raw = decode(body, _Models)
-    return tuple(Model(id=model.id, status=model.status.value if model.status else None) for model in raw.data)
+    said = [(model.id, model.status or _Status()) for model in decode(body, _Models).data]
+    return tuple(Model(id=name, status=status.value, args=status.args) for name, status in said)
 
 
 def read_saved(body: bytes) -> Saved:

@@ -18,7 +18,7 @@ from engine.client import answers
 from engine.client.answers import Completion, Health, Identity, Kind, Metrics, Model, Props, Restored, Saved, Slot
 from engine.client.wire import Line, NoConnection, tied
 from engine.clock import SystemClock
-from engine.errors import ServerError, ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
+from engine.errors import ServerError, ServerHungUp, ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
 
 __all__ = [
     "Completion",
@@ -222,7 +222,8 @@ class LlamaServer:
         if self._line.is_late or isinstance(error, TimeoutError):
             return ServerTimeout(f"no whole answer from {self.url} within {timeout:g} s")
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        return ServerUnreachable(f"{self.url}: {reason[:200]}")
+        hung_up = isinstance(error, ConnectionResetError | BrokenPipeError | http.client.IncompleteRead)
+        return (ServerHungUp if hung_up else ServerUnreachable)(f"{self.url}: {reason[:200]}")
 
 
 def _named(model: str | None) -> dict[str, Any]:

@@ -6,85 +6,46 @@ one leaves the slot empty. So everything is checked here, before it is asked.
 
 import hashlib
 import logging
-import os
 import stat
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
 
-import msgspec
-
+from engine.client.index import FORMAT, Cost, Index, IndexFile, SavedContext, SlotFile
+from engine.client.slot_files import Fate, delete, look_at, measure, named_like_ours, stamp_of
 from engine.client.view import Facts, readable
-from engine.config.store import write_private
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
 DAILY_BYTES = 10_000_000_000  # written a day at most: slot files are large, and disks wear
 GROWN_TOKENS = 256
 GROWN_SHARE = 1.1
 USELESS_AFTER = 2  # restores in a row after which the next prompt re-used nothing
-
-Name = Annotated[str, msgspec.Meta(pattern=r"^zat-scs-[0-9a-f]{12}-[ab]\.bin$")]  # no other file is ever deleted
-
-
-class SavedContext(msgspec.Struct, frozen=True, kw_only=True):
-    """One saved context, as the server confirmed it.
-
-    `model`: identity of the weights; `size` in bytes; `stamp`: the file's (inode, mtime in ns) when its `digest` was
-    taken, None where the file cannot be read from here; `saved_at` in Unix seconds.
-    """
-
-    filename: Name
-    folder: str
-    slot: int
-    tokens: int
-    size: int
-    stamp: tuple[int, int] | None
-    digest: str | None
-    server: str
-    model: str
-    build: str | None
-    n_ctx: int | None
-    total_slots: int | None
-    cache_types: str
-    saved_at: float
-    format: int = FORMAT
-
-
-class _Begun(msgspec.Struct, frozen=True):
-    """A file that was to be written, until it is known what became of it."""
-
-    filename: Name
-    folder: str
-    at: float
-
-
-class _Index(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    contexts: list[SavedContext] = []
-    begun: list[_Begun] = []
-    useless: dict[str, int] = {}
-    written_on: str = ""
-    written: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a slot file looks like on disk."""
-
-    size: int
-    stamp: tuple[int, int]
-    digest: str
+AHEAD = 3600.0  # s; what was saved later than this from now was saved while the clock was wrong
+RETRIED = 7 * 86400.0  # s in which a file that could not be deleted is tried again
+MOST_LEFT = 100  # of those that are remembered
+DISTRUSTED = (
+    "restoring from its folder ended the server, and the files cannot be checked from here: see whether that disk is "
+    "full, then delete all saved contexts and start ZAT-SCS anew"
+)
 
 
 class Contexts:
     """The index of saved contexts: one small file of this user. `path`: where it lies."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._unwritable = False
-        self._index = self._read()
+        self._file = IndexFile(path)
+        self._index = self._file.read()
+
+    def take_up(self) -> None:
+        """Begin to act: what went into the server when this program ended may have ended both, so it is dropped."""
+        noted = self._file.noted()
+        name = (noted.filename, noted.folder) if noted else None
+        saved = next((one for one in self._index.contexts if (one.filename, one.folder) == name), None)
+        if saved is not None:
+            log.warning("the program ended while %s was restored: it is not tried again", saved.filename)
+            self._drop_all_like(saved)
+        self._file.clear_note()
 
     def best(self, facts: Facts, server: str) -> SavedContext | None:
         """Return the newest context of this server's model; whether it fits is another question."""
@@ -92,6 +53,8 @@ class Contexts:
 
     def fitting(self, facts: Facts, server: str) -> tuple[SavedContext | None, str]:
         """Return the newest context that fits, or None and why not."""
+        if self.distrusts(facts, server):
+            return None, DISTRUSTED
         reasons = []
         for saved in self._all_of(facts, server):
             reason = misfit(saved, facts)
@@ -122,53 +85,111 @@ class Contexts:
         written = self._index.written if self._index.written_on == _day(wall) else 0
         return written + size <= DAILY_BYTES
 
+    def cost(self, facts: Facts, server: str) -> tuple[Cost | None, list[Cost]]:
+        """Return what the last save of this model took, and of the other models of its server."""
+        own, costs = _cost_key(facts, server), self._index.costs
+        return costs.get(own), [cost for key, cost in costs.items() if key.startswith(f"{server} ") and key != own]
+
+    def learn_cost(self, facts: Facts, server: str, cost: Cost) -> None:
+        """Take note of what a save took; the next writing of the list keeps it."""
+        if cost.tokens > 0 and cost.size > 0:
+            self._index.costs[_cost_key(facts, server)] = cost
+
+    def spend(self, size: int, wall: float) -> None:
+        """Take so many bytes from the day's budget, whatever became of them."""
+        day, index = _day(wall), self._index
+        if index.written_on != day:
+            index.written_on, index.written = day, 0
+        index.written += size
+        self._write()
+
     def begin(self, filename: str, folder: str, wall: float) -> None:
         """Forget a name before its file is overwritten: if that fails half-way, nobody may trust the file."""
         self._forget_name(filename, folder)
-        self._index.begun.append(_Begun(filename, folder, wall))
+        self._index.begun.append(SlotFile(filename, folder, wall))
         self._write()
 
     def add(self, saved: SavedContext) -> None:
         """Take in a context that the server has written."""
         self._forget_name(saved.filename, saved.folder)
-        day = _day(saved.saved_at)
-        if self._index.written_on != day:
-            self._index.written_on, self._index.written = day, 0
-        self._index.written += saved.size
         self._index.contexts.append(saved)
-        self._write()
+        self.spend(saved.size, saved.saved_at)
 
-    def discard(self, filename: str, folder: str) -> None:
+    def discard(self, filename: str, folder: str, wall: float) -> None:
         """Forget what was begun and is of no use, and delete its file."""
-        self._forget_name(filename, folder)
-        _delete(filename, folder)
+        self._remove(SlotFile(filename, folder, wall), wall)
         self._write()
 
     def drop(self, saved: SavedContext) -> None:
         """Forget a context that turned out not to be usable, and delete its file."""
-        self.discard(saved.filename, saved.folder)
+        self._remove(saved, saved.saved_at)
+        self._write()
 
-    def expire(self, before: float) -> int:
-        """Delete the contexts saved before this Unix time; return how many."""
-        old = [(saved.filename, saved.folder) for saved in self._index.contexts if saved.saved_at < before]
-        unfinished = [(begun.filename, begun.folder) for begun in self._index.begun if begun.at < before]
-        for filename, folder in (*old, *unfinished):
-            self.discard(filename, folder)
+    def restoring(self, saved: SavedContext) -> None:
+        """Note that this one goes into the server now."""
+        self._file.note(saved)
+
+    def survived(self) -> None:
+        """Note that the server has outlived what was noted."""
+        self._file.clear_note()
+
+    def condemn(self, saved: SavedContext) -> None:
+        """Give back neither this one nor its like: the server ended over it.
+
+        Where the files cannot be checked from here, none is trusted any more: what cut one short, such as a file system
+        that is too small, cuts the next one, too.
+        """
+        self._drop_all_like(saved)
+        key = f"{saved.server} {saved.folder}"
+        if saved.stamp is None and key not in self._index.distrusted:
+            self._index.distrusted.append(key)
+        self._write()
+        self._file.clear_note()
+
+    def distrusts(self, facts: Facts, server: str) -> bool:
+        """Tell whether a file of this server's folder has ended it, and none of them can be checked from here."""
+        return f"{server} {facts.save_path or ''}" in self._index.distrusted
+
+    def expire(self, wall: float, hours: float) -> int:
+        """Delete the contexts that are older than so many hours, or of a time to come; return how many."""
+        old = [saved for saved in self._index.contexts if not wall - 3600 * hours <= saved.saved_at <= wall + AHEAD]
+        unfinished = [begun for begun in self._index.begun if not wall - 3600 * hours <= begun.at <= wall + AHEAD]
+        left = [one for one in self._index.left if abs(wall - one.at) < RETRIED]
+        gone: tuple[SavedContext | SlotFile, ...] = (*old, *unfinished)
+        for one in gone:
+            self._remove(one, wall)
+        for again in left:
+            self._remove(again, again.at)
+        if gone or left:
+            self._write()
         return len(old)
 
-    def forget(self) -> tuple[int, tuple[str, ...]]:
-        """Delete all; return how many, and the files that could not be deleted from here."""
-        everything = list(self._index.contexts)
-        left = tuple(
-            str(Path(saved.folder, saved.filename))
-            for saved in everything
-            if not _delete(saved.filename, saved.folder, known=saved.stamp is not None)
-        )
-        for begun in self._index.begun:
-            _delete(begun.filename, begun.folder)
-        self._index = _Index(written_on=self._index.written_on, written=self._index.written)
+    def forget(self, folders: Iterable[str] = ()) -> tuple[int, tuple[str, ...]]:
+        """Delete all, and whatever is named like ours in `folders`.
+
+        Return how many files went, and those that could not be deleted from here; of them it forgets what cannot even
+        be seen.
+        """
+        index = self._index
+        seen: dict[tuple[str, str], bool | None] = {
+            (one.folder, one.filename): None for one in (*index.left, *index.begun)
+        }
+        seen |= {(saved.folder, saved.filename): saved.stamp is not None for saved in index.contexts}
+        seen |= {(folder, name): True for folder in folders for name, _ in named_like_ours(folder)}
+        fates = {name: delete(name[1], name[0], seen=known) for name, known in seen.items()}
+        left = [name for name, fate in fates.items() if fate is Fate.LEFT]
+        visible = [SlotFile(name, folder, 0.0) for folder, name in left if look_at(folder, name)]
+        self._index = Index(written_on=index.written_on, written=index.written, left=visible)
         self._write()
-        return len(everything) - len(left), left
+        return list(fates.values()).count(Fate.DELETED), tuple(str(Path(*name)) for name in left)
+
+    def forget_everywhere(self) -> tuple[int, tuple[str, ...]]:
+        """Forget as a person means it: in each folder that is known, though the list itself may be broken or lost."""
+        index = self._index
+        known = {saved.folder for saved in index.contexts} | {one.folder for one in (*index.begun, *index.left)}
+        result = self.forget({*known, *self._file.folders_beside()})
+        self._file.delete_broken()
+        return result
 
     def judge(self, facts: Facts, *, useful: bool) -> bool:
         """Book whether the prompt after a restore re-used anything; return whether restoring has ended for it."""
@@ -188,30 +209,28 @@ class Contexts:
         key = model_key(facts)
         return [saved for saved in reversed(self._index.contexts) if saved.model == key and saved.server == server]
 
+    def _drop_all_like(self, saved: SavedContext) -> None:
+        """Drop what a server has written of this model into this folder."""
+        for one in list(self._index.contexts):
+            if (one.server, one.folder, one.model) == (saved.server, saved.folder, saved.model):
+                self._remove(one, one.saved_at)
+        self._write()
+
+    def _remove(self, one: SavedContext | SlotFile, at: float) -> None:
+        """Forget a file and delete it; what cannot be deleted is tried again for a week from `at`, and by `forget`."""
+        self._forget_name(one.filename, one.folder)
+        seen = one.stamp is not None if isinstance(one, SavedContext) else None
+        if delete(one.filename, one.folder, seen=seen) is Fate.LEFT:
+            self._index.left = [*self._index.left, SlotFile(one.filename, one.folder, at)][-MOST_LEFT:]
+
     def _forget_name(self, filename: str, folder: str) -> None:
         name, index = (filename, folder), self._index
         index.contexts = [saved for saved in index.contexts if (saved.filename, saved.folder) != name]
         index.begun = [begun for begun in index.begun if (begun.filename, begun.folder) != name]
-
-    def _read(self) -> _Index:
-        try:
-            if self._path.is_file() or not self._path.exists():
-                return msgspec.json.decode(self._path.read_bytes(), type=_Index)
-            reason = "it is no file"  # a pipe would never end
-        except FileNotFoundError:
-            return _Index()
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            reason = str(error)
-        log.warning("%s cannot be read, so no saved context is known: %s", self._path, reason)
-        return _Index()
+        index.left = [left for left in index.left if (left.filename, left.folder) != name]
 
     def _write(self) -> None:
-        try:
-            write_private(self._path, msgspec.json.encode(self._index))
-        except OSError as error:
-            if not self._unwritable:
-                log.warning("%s cannot be written; contexts saved now are forgotten at the end: %s", self._path, error)
-            self._unwritable = True
+        self._file.write(self._index)
 
 
 def misfit(saved: SavedContext, facts: Facts) -> str | None:
@@ -235,7 +254,7 @@ def _damage(saved: SavedContext) -> str | None:
         status = path.stat()
         if status.st_size != saved.size:
             return "its file is cut short or grew"
-        if saved.stamp not in (None, _stamp(status)) and measure(path).digest != saved.digest:
+        if saved.stamp not in (None, stamp_of(status)) and measure(path).digest != saved.digest:
             return "its file has changed"
     except OSError as error:
         # One that we never could see was measured by the server itself, and we did not overwrite it since.
@@ -246,49 +265,16 @@ def _damage(saved: SavedContext) -> str | None:
 def model_key(facts: Facts) -> str:
     """Return what tells one set of weights from another: path, and size and time where the file can be seen."""
     name = f"{facts.model or ''} {facts.model_path or ''}"
+    path = readable("", facts.model_path or "")
     try:
-        status = Path(facts.model_path or "").stat()
+        status = path.stat() if path else None
     except OSError:
         return name
-    return f"{name} {status.st_size} {status.st_mtime_ns}" if stat.S_ISREG(status.st_mode) else name
+    return f"{name} {status.st_size} {status.st_mtime_ns}" if status and stat.S_ISREG(status.st_mode) else name
 
 
-def measure(path: Path) -> Written:
-    """Return size, stamp and digest of a slot file. Raises OSError."""
-    with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    return Written(status.st_size, _stamp(status), digest)
-
-
-def make_private(path: Path) -> str | None:
-    """Take a slot file away from others where we may; return a warning where others can read it."""
-    try:
-        path.chmod(0o600)
-    except OSError:
-        try:
-            readable = path.stat().st_mode & 0o044
-        except OSError:
-            return None
-        return f"{path} can be read by other users of this machine" if readable else None
-    return None
-
-
-def _stamp(status: os.stat_result) -> tuple[int, int]:
-    return status.st_ino, status.st_mtime_ns
-
-
-def _delete(filename: str, folder: str, *, known: bool = True) -> bool:
-    """Delete a slot file; return whether it is gone. `known`: it was seen from here, so that absence means gone."""
-    path = readable(folder, filename)
-    try:
-        if path is not None:
-            path.unlink()
-    except FileNotFoundError:
-        return known  # one that we never could see lies on another machine
-    except OSError:
-        return False
-    return path is not None
+def _cost_key(facts: Facts, server: str) -> str:
+    return f"{server} {model_key(facts)} {facts.cache_types}"
 
 
 def _useless_key(facts: Facts) -> str:

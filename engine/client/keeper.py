@@ -1,18 +1,25 @@
 """Saves the server's context after a turn, so that it outlives a restart or sleep; and deletes what is too old."""
 
 import logging
+import os
 from contextlib import suppress
+from pathlib import Path
 
+from engine.client import costs
 from engine.client.answers import Kind, Saved, Slot
-from engine.client.contexts import SavedContext, make_private, measure, model_key
+from engine.client.contexts import DISTRUSTED, model_key
+from engine.client.costs import Expected
+from engine.client.gguf import token_bytes
+from engine.client.index import Cost, SavedContext
+from engine.client.slot_files import is_folder, look_at, make_private, measure, stamp_of
 from engine.client.view import Facts, readable
 from engine.client.workbench import Workbench
-from engine.errors import ServerLoading, ServerRefused
+from engine.errors import ServerLoading, ServerRefused, ServerTimeout
 from engine.events import ContextState
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_SIZE = 4.0  # s more for a save, since how large the file will be is a guess
+SLACK = 5.0  # s more than a save should take: hanging up would not end it, and how large the file will be is a guess
 
 
 class Keeper:
@@ -42,16 +49,25 @@ class Keeper:
         bench.tell(ContextState.WARM, slot.n_prompt_tokens)
         if not bench.contexts.worth_saving(last, slot.n_prompt_tokens, before):
             return
-        size = int(last.size / last.tokens * slot.n_prompt_tokens) if last else 0
-        if bench.contexts.may_write(size, bench.clock.wall()):
-            self._save(facts, slot, size)
+        wall = bench.clock.wall()
+        own, others = bench.contexts.cost(facts, bench.settings.server_url)
+        token = token_bytes(Path(facts.model_path)) if facts.model_path and facts.process else None
+        expected = costs.expect(slot.n_prompt_tokens, own, others, wall, token)
+        if expected.seconds > costs.LIMIT:
+            bench.say_once(
+                f"a save would hold the server for more than {costs.LIMIT:g} s: this conversation is not kept"
+            )
+            detail = f"saving it would hold the server for {expected.seconds:.0f} s: not kept"
+            bench.tell(ContextState.WARM, slot.n_prompt_tokens, detail)
+        elif bench.contexts.may_write(expected.size, wall):
+            self._save(facts, slot, expected)
         else:
             bench.say_once("the day's budget for saving contexts is used up")
 
     def expire(self) -> None:
         """Delete the contexts that are older than CONTEXT_HOURS."""
         hours = self._bench.settings.context_hours
-        gone = self._bench.contexts.expire(self._bench.clock.wall() - 3600 * hours)
+        gone = self._bench.contexts.expire(self._bench.clock.wall(), hours)
         if gone:
             log.info("deleted %d saved contexts older than %g hours", gone, hours)
 
@@ -60,8 +76,10 @@ class Keeper:
             return "KEEP_CONTEXT is off"
         if self._final is not None and self._final[0] == self._bench.view.starts:
             return self._final[1]
-        if not facts.save_path:
-            return "start the server with --slot-save-path FOLDER to keep its context"
+        if facts.unkeepable:
+            return facts.unkeepable
+        if self._bench.contexts.distrusts(facts, self._bench.settings.server_url):
+            return DISTRUSTED
         return "" if facts.has_slots else "start the server without --no-slots to keep its context"
 
     def _last_used(self, facts: Facts) -> Slot | None:
@@ -73,27 +91,50 @@ class Keeper:
         mine = [slot for slot in slots if wanted in ("auto", str(slot.id))]
         return max(mine, key=lambda slot: -1 if slot.id_task is None else slot.id_task, default=None)
 
-    def _save(self, facts: Facts, slot: Slot, size: int) -> None:
+    def _save(self, facts: Facts, slot: Slot, expected: Expected) -> None:
         bench, folder = self._bench, facts.save_path or ""
         name = bench.contexts.next_name(facts, bench.settings.server_url)
         bench.contexts.begin(name, folder, bench.clock.wall())
-        patience = bench.patience(size) + UNKNOWN_SIZE
+        patience = 2 * expected.seconds + SLACK
+        before, began = look_at(folder, name), bench.clock.now()
         try:
             answer = bench.act(slot.id, lambda: bench.server.save(slot.id, name, facts.model, timeout=patience))
         except ServerLoading:
             raise
         except ServerRefused as error:
-            bench.contexts.discard(name, folder)
-            self._final = (bench.view.starts, f"the server refused to save it: {error.message}")
+            bench.contexts.spend(_grown(folder, name, before) or 0, bench.clock.wall())  # until the disk was full
+            bench.contexts.discard(name, folder, bench.clock.wall())
+            if error.status < 500 or error.status == 501:
+                self._final = (bench.view.starts, f"the server refused to save it: {error.message}")
+            raise
+        except ServerTimeout:
+            self._book_unfinished(facts, slot, expected, bench.clock.now() - began, _grown(folder, name, before))
             raise
         bench.learn_speed(answer.n_written, answer.save_ms)
+        cost = Cost(answer.n_saved, answer.n_written, answer.save_ms / 1000, bench.clock.wall())
+        bench.contexts.learn_cost(facts, bench.settings.server_url, cost)
         saved = self._confirmed(facts, slot, name, answer) if answer.n_saved > 0 else None
         if saved is None:  # another task emptied the slot meanwhile, or the file is not whole: the one before is good
-            bench.contexts.discard(name, folder)
+            bench.contexts.discard(name, folder, bench.clock.wall())
+            bench.contexts.spend(answer.n_written, bench.clock.wall())
             return
         bench.contexts.add(saved)
         log.info("saved %d tokens (%.1f MB)", saved.tokens, saved.size / 1e6)
         bench.tell(ContextState.WARM, saved.tokens, "saved")
+
+    def _book_unfinished(self, facts: Facts, slot: Slot, expected: Expected, waited: float, seen: int | None) -> None:
+        """Learn from a save that took too long; the server goes on with it. `seen`: bytes written, None: not seen.
+
+        One that waited for a prompt, and was not begun, tells nothing of the disk.
+        """
+        bench = self._bench
+        if bench.was_taken_back or seen == 0:
+            return
+        wall = bench.clock.wall()
+        cost = costs.of_unfinished(slot.n_prompt_tokens or 0, expected, seen or 0, waited, wall)
+        bench.learn_speed(seen or 0, waited * 1000)
+        bench.contexts.learn_cost(facts, bench.settings.server_url, cost)
+        bench.contexts.spend(cost.size, wall)
 
     def _confirmed(self, facts: Facts, slot: Slot, name: str, answer: Saved) -> SavedContext | None:
         """Return the record of a save whose file, as far as it can be read, is what the server said."""
@@ -124,3 +165,11 @@ class Keeper:
             cache_types=facts.cache_types,
             saved_at=bench.clock.wall(),
         )
+
+
+def _grown(folder: str, name: str, before: os.stat_result | None) -> int | None:
+    """Return how many bytes of a file were written since `before`; None where nothing in its folder can be seen."""
+    after = look_at(folder, name)
+    if after is None:
+        return 0 if is_folder(folder) else None
+    return 0 if before is not None and stamp_of(before) == stamp_of(after) else after.st_size

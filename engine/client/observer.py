@@ -1,22 +1,21 @@
 """One look at the server: which questions to ask so that neither sleep nor speed is disturbed. Decides nothing."""
 
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
-from engine.client.answers import Health, Kind, Metrics, Model, Props, Slot
+from engine.client.answers import Health, Kind, Metrics, Model, Slot
 from engine.client.api import LlamaServer
+from engine.client.describe import described, listening, placed
 from engine.client.view import Facts, Reuse, flag
 from engine.config.settings import Settings
 from engine.errors import ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
 from engine.events import ServerReport, ServerState
-from engine.processes import ProcessId, alive, command_line, listener, look
+from engine.processes import ProcessId, alive, command_line
 
 LATE = 1.0  # s; older servers answer only between batches: an answer later than this means busy
 LOST_IDLE = 5.0  # s without any answer
 LOST_BUSY = 60.0
 PROPS_EVERY = 2.0  # s; only /props shows that it fell asleep, and it costs a request
 LEARN_EVERY = 30.0  # s after which something that is not llama-server is asked again who it is
-LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,7 @@ class Observer:
         """Look at the models in use; any question about another one would load it."""
         used = [model for model in self._server.models(timeout=LATE) if model.status in ("loaded", "sleeping")]
         names = [model.id for model in used]
-        self._models = {name: self._models.get(name) or self._of_model(facts, name) for name in names}
+        self._models = {model.id: self._models.get(model.id) or self._of_model(facts, model) for model in used}
         if not used:
             self.facts = replace(facts, model=None)
             return Look(reached=True, sleeping=True, work=0)
@@ -236,35 +235,16 @@ class Observer:
         except ServerLoading:
             raise
         except ServerRefused as error:
-            return replace(facts, needs_key=error.status == 401, process=self._find_process())
-        process = self._find_process()
+            return replace(facts, needs_key=error.status == 401, process=listening(self._settings.server_url))
+        process = listening(self._settings.server_url)
         line = command_line(process.pid) if process else None
         save_path = self._settings.slot_save_path or flag(line or (), "--slot-save-path") or None
         facts = replace(facts, process=process, command_line=line, save_path=save_path)
-        return facts if facts.kind is Kind.ROUTER else _described(facts, props)
+        return placed(facts if facts.kind is Kind.ROUTER else described(facts, props), self._settings.server_url)
 
-    def _of_model(self, facts: Facts, model: str) -> Facts:
-        return replace(_described(facts, self._server.props(model, timeout=LATE)), model=model)
-
-    def _find_process(self) -> ProcessId | None:
-        url = urlsplit(self._settings.server_url)
-        if url.hostname not in LOCAL:
-            return None
-        pid = listener(url.port or (443 if url.scheme == "https" else 80))
-        seen = look(pid) if pid is not None else None
-        return seen.process if seen else None
-
-
-def _described(facts: Facts, props: Props) -> Facts:
-    return replace(
-        facts,
-        model_path=props.model_path or props.model_alias,
-        build=props.build_info,
-        total_slots=props.total_slots,
-        n_ctx=props.n_ctx,
-        has_metrics=bool(props.endpoint_metrics),
-        has_slots=bool(props.endpoint_slots),
-    )
+    def _of_model(self, facts: Facts, model: Model) -> Facts:
+        known = described(facts, self._server.props(model.id, timeout=LATE))
+        return placed(replace(known, model=model.id, arguments=model.args), self._settings.server_url)
 
 
 def _from_metrics(metrics: Metrics) -> Look:

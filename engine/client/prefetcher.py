@@ -107,6 +107,7 @@ class Prefetcher:
             self._thread.join(0.02)
 
     def _run(self) -> None:
+        self._do(self._bench.contexts.take_up)
         while not self._ended.is_set():
             job = self._next()
             if job is not None:
@@ -146,6 +147,7 @@ class Prefetcher:
     def _do(self, job: Callable[[], None]) -> None:
         """Do one thing; whatever goes wrong in it, the thread goes on."""
         try:
+            self._restorer.settle()
             job()
         except ServerError as error:
             if not self._ended.is_set():

@@ -5,15 +5,18 @@ import logging
 
 from engine.account import PromptReport
 from engine.client.answers import Kind, Model, Slot
-from engine.client.contexts import SavedContext, model_key
+from engine.client.contexts import model_key
+from engine.client.index import SavedContext
 from engine.client.view import Facts, Reuse
 from engine.client.workbench import Workbench
-from engine.errors import ServerError, ServerLoading, ServerRefused, ServerTimeout
+from engine.errors import ServerError, ServerHungUp, ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
 from engine.events import ContextState
 
 log = logging.getLogger(__name__)
 
+GATEWAY = 502  # the server behind whoever says so has hung up
 WAKE_TIMEOUT = 300.0  # s to load a model and restore
+FEW = 64  # tokens in a slot that are no conversation yet: a check of its health, or the like
 SAME = 0.9  # a prompt this long, compared with what was restored, may be its continuation; a shorter one is not
 
 
@@ -24,6 +27,7 @@ class Restorer:
         self._bench = bench
         self._final: tuple[int, str] | None = None  # this start of the server is asked no more, and why
         self._facts: Facts | None = None  # the last ones known: while it is away they tell what was saved
+        self._unsure: tuple[SavedContext, int] | None = None  # sent, not answered; in which start of the server
         self._in_slot: SavedContext | None = None  # put there by us; a fresh server does not show it
         self._proving = False  # the next prompt tells whether the restore was of use
         self._woken: float | None = None  # s that waking the server took, until a prompt has had the good of it
@@ -68,13 +72,25 @@ class Restorer:
             self._prove(facts, saved, reuse)
         self._proving, self._woken = False, None
 
+    def settle(self) -> None:
+        """Find out what became of a restore whose answer was not waited for; to be asked often."""
+        view = self._bench.view
+        if self._unsure is None:
+            return
+        saved, starts = self._unsure
+        if view.starts != starts:
+            self._ended(saved)
+        elif not view.in_doubt:  # it has answered since, and was idle
+            self._unsure = None
+            self._bench.contexts.survived()
+
     def candidate(self, facts: Facts) -> tuple[SavedContext | None, str]:
         """Return the context to give back; None and the reason if there is none."""
         bench = self._bench
         if not bench.settings.keep_context:
             return None, "KEEP_CONTEXT is off"
-        if not facts.save_path:
-            return None, "start the server with --slot-save-path FOLDER to keep its context"
+        if facts.unkeepable:
+            return None, facts.unkeepable
         if self._final is not None and self._final[0] == bench.view.starts:
             return None, self._final[1]
         if bench.contexts.useless(facts):
@@ -132,6 +148,8 @@ class Restorer:
         slot = next((slot for slot in slots if slot.id == number), None)
         if saved == self._in_slot and (slot is None or slot.n_prompt_tokens is None):
             return False  # a slot does not show what it was given before its first prompt
+        if slot is not None and (slot.n_prompt_tokens or 0) > FEW:
+            return False  # prompts that nobody saw: what has just begun is worth more than what was lost before
         return self._bench.view.loss is not None or (len(slots) == 1 and not slots[0].n_prompt_tokens)
 
     def _rests(self, facts: Facts, slots: tuple[Slot, ...]) -> bool:
@@ -155,19 +173,26 @@ class Restorer:
         """Send it; return the seconds that the server needed for the restore alone, None if it did not succeed."""
         bench, loss = self._bench, self._bench.view.loss
         bench.tell(ContextState.RESTORING, saved.tokens)
+        bench.contexts.restoring(saved)
         try:
             answer = bench.act(
                 slot,
                 lambda: bench.server.restore(slot, saved.filename, facts.model, timeout=timeout),
             )
-        except ServerLoading:
+        except ServerHungUp:
+            self._ended(saved)
+            raise
+        except (ServerLoading, ServerUnreachable):
+            bench.contexts.survived()
             raise
         except ServerRefused as error:
             self._refused(saved, error)
         except ServerTimeout as error:
+            self._unsure = saved, bench.view.starts
             log.warning("what became of restoring %d tokens is unknown: %s", saved.tokens, error)
             bench.tell(ContextState.SAVED, saved.tokens, "no answer to the restore: what the slot holds is unknown")
         else:
+            bench.contexts.survived()
             bench.learn_speed(answer.n_read, answer.restore_ms)
             if bench.view.loss is loss:  # else it was lost again meanwhile
                 bench.view.loss = None
@@ -178,8 +203,18 @@ class Restorer:
             return answer.restore_ms / 1000
         return None
 
+    def _ended(self, saved: SavedContext) -> None:
+        """Never try again what the server may have ended over, as it does over a file that is cut short."""
+        log.warning("the server ended while %d tokens were restored: they are not tried again", saved.tokens)
+        self._unsure = None
+        self._bench.contexts.condemn(saved)
+
     def _refused(self, saved: SavedContext, error: ServerRefused) -> None:
         """Ask this start of the server no more, if it is final: a refused restore leaves the slot empty."""
+        if error.status == GATEWAY or error.message.startswith("proxy error"):
+            self._ended(saved)  # said by whoever stands before it
+        else:
+            self._bench.contexts.survived()
         reason = f"the server refused to restore it: {error.message}"
         if error.status < 500 or error.status == 501:
             self._final = (self._bench.view.starts, reason)

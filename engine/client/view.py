@@ -5,15 +5,22 @@ from pathlib import Path
 from typing import Protocol
 
 from engine.client.answers import SENTENCES, Kind
+from engine.client.flags import flag, is_own, shaping
 from engine.processes import ProcessId
+
+__all__ = ["Facts", "Helper", "Reuse", "View", "flag", "readable"]
+_SLEEP = "--sleep-idle-seconds"
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a server is, from its start to its end. None: not known.
 
-    `command_line` and `process` are known where the server runs on this machine under a user we may look at.
-    `save_path`: the folder of its slot files as the server names it. `model`: to be sent along to a router.
+    `command_line` and `process` are of whoever listens at the address, where that is on this machine under a user we
+    may look at: the server, or a program that passes everything on to one elsewhere. `save_path`: the folder of its
+    slot files, `model_path`: its weights, both as the server names them, but whole where they count from a folder that
+    can be seen. `is_unclear`: `model_path` counts from one of this machine that cannot, so other weights may have the
+    same. `model`: to be sent along to a router; `arguments`: those with which the router has started that model.
     """
 
     kind: Kind
@@ -28,21 +35,34 @@ class Facts:
     process: ProcessId | None = None
     command_line: tuple[str, ...] | None = None
     save_path: str | None = None
+    is_unclear: bool = False
+    arguments: tuple[str, ...] | None = None
 
     @property
     def can_sleep(self) -> bool:
-        """Tell whether it may put itself to sleep; only a command line without the flag says no."""
-        if self.command_line is None:
-            return True
-        return flag(self.command_line, "--sleep-idle-seconds") not in (None, "-1", "0")
+        """Tell whether it may put itself to sleep; only its own flags, all of them, without that one say no."""
+        seconds = flag(self._flags, _SLEEP)
+        if seconds is not None:
+            return seconds not in ("-1", "0")
+        # A router's models may have flags in a file.
+        return self.arguments is None and (self.kind is Kind.ROUTER or not self.is_own)
 
     @property
     def sleeps_after(self) -> float | None:
         """Seconds without work after which it puts itself to sleep; None where it does not tell."""
         try:
-            return float(flag(self.command_line or (), "--sleep-idle-seconds") or "")
+            return float(flag(self._flags, _SLEEP) or "")
         except ValueError:
             return None
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether `process` and `command_line` are of the server itself, and not of a program before it."""
+        return is_own(self.command_line or (), self.model_path or "")
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return self.command_line or () if self.arguments is None else self.arguments
 
     @property
     def is_llama(self) -> bool:
@@ -66,24 +86,18 @@ class Facts:
 
     @property
     def cache_types(self) -> str:
-        """Return what shapes a slot file beside the model, as far as the command line tells."""
-        line = self.command_line or ()
-        wanted = (("--cache-type-k", "-ctk"), ("--cache-type-v", "-ctv"), ("--flash-attn", "-fa"), ("--lora",))
-        parts = [f"{names[0]}={flag(line, *names)}" for names in wanted if flag(line, *names) is not None]
-        unified = any(word in ("-kvu", "--kv-unified") for word in line)
-        return " ".join([*parts, *(["--kv-unified"] if unified else [])])
+        """Return what shapes a slot file and the meaning of what is in it beside the model, as far as flags tell."""
+        return " ".join(shaping(self._flags))
 
-
-def flag(command_line: tuple[str, ...], *names: str) -> str | None:
-    """Return the value of a command-line flag, in either form; None if it is not given."""
-    value = None
-    for word, following in zip(command_line, (*command_line[1:], ""), strict=False):
-        if word in names:
-            value = following
-        for name in names:
-            if word.startswith(f"{name}="):
-                value = word.removeprefix(f"{name}=")
-    return value
+    @property
+    def unkeepable(self) -> str:
+        """Say why its contexts cannot be kept, and what would change that; empty: they can."""
+        if not self.save_path:
+            return "start the server with --slot-save-path FOLDER to keep its context"
+        if self.is_unclear:
+            cost = "from here it cannot be told from others of that name"
+            return f"start the server with the whole path of {self.model_path} to keep its context: {cost}"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,7 @@ class Reuse:
 def readable(folder: str, filename: str) -> Path | None:
     """Return the path of a slot file as seen from here; None where the server's folder means nothing to us."""
     path = Path(folder, filename)
-    return path if path.is_absolute() else None  # else it counts from the server's own working directory
+    return path if path.is_absolute() else None  # else it counts from a folder of the server's that cannot be seen
 
 
 @dataclass

@@ -152,13 +152,14 @@ class _TiedTls(_Tied, http.client.HTTPSConnection):
 def tied(url: SplitResult, line: Line, authorities: str) -> _Tied:
     """Return a connection to this address, not open yet, tied to `line`. `authorities`: a file of certificates."""
     host = url.hostname or ""
+    port = url.port or (443 if url.scheme == "https" else 80)  # else the library looks for one in an IPv6 address
     if url.scheme == "https":
         # The system's certificates; on a Mac, or packed for any Linux, Python finds none.
         trust = ssl.create_default_context()
         trust.load_verify_locations(authorities)
-        made: _Tied = _TiedTls(host, url.port, context=trust)
+        made: _Tied = _TiedTls(host, port, context=trust)
     else:
-        made = _Tied(host, url.port)
+        made = _Tied(host, port)
     made.line = line
     return made
 

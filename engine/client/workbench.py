@@ -72,6 +72,11 @@ class Workbench:
             view.own_actions -= 1
         return answer
 
+    @property
+    def was_taken_back(self) -> bool:
+        """Tell whether the last action was, so that nothing is known of it."""
+        return self._taken_back
+
     def take_back(self) -> None:
         """Hang up on the action in flight, from another thread: it waits behind a prompt, or stands before one."""
         if self.view.own_actions and not self._taken_back:

@@ -182,6 +182,11 @@ class Settings:
         }
 
     @property
+    def watches_window(self) -> bool:
+        """The window in front is watched; without keys or sound it would foretell nothing."""
+        return self.window_filter and (self.keyboard or self.microphone)
+
+    @property
     def key_in_clear(self) -> bool:
         """The API key would leave this machine over plain HTTP."""
         plain = self.server_url.startswith("http://")

@@ -1,5 +1,6 @@
 """One setting as declared: what it may be, how it is read, shown and refused. No I/O."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,10 +58,17 @@ class Spec:
             return "on" if value else "off"
         return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)  # repr loses no digit
 
+    def toml(self, value: Value) -> str:
+        """Write a value as it stands in the file."""
+        if isinstance(value, bool):
+            return str(value).lower()
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else self.show(value)
+
     def refuse(self, value: object) -> SettingsError:
         """Build the error for a value that is not allowed; it names setting, value and what is allowed."""
         shown = "(not shown)" if self.secret else re.sub("//.*@", "//(not shown)@", repr(value))
-        return SettingsError(f"{self.name} = {shown:.200} is not allowed: expected {self.allowed}")
+        in_file = " (in settings.toml: true or false)" if self.kind is bool else ""
+        return SettingsError(f"{self.name} = {shown:.200} is not allowed: expected {self.allowed}{in_file}")
 
     def check(self, value: object) -> Value:
         """Return a typed value (from TOML or a field) in its own type, or raise SettingsError."""
@@ -68,6 +76,8 @@ class Spec:
             value = float(value)
         if self.name == "SLOT_ID" and type(value) is int:  # written bare in TOML
             value = str(value)
+        if self.kind is bool and isinstance(value, str):  # "on": as it is written everywhere but in TOML
+            return self.parse(value)
         if type(value) is not self.kind:
             raise self.refuse(value)
         if isinstance(value, str):

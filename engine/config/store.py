@@ -12,6 +12,7 @@ import tomlkit
 import tomlkit.exceptions
 
 from engine.config.settings import Settings, spec, specs
+from engine.config.sharing import once_free
 from engine.config.spec import Value
 from engine.errors import SettingsError
 
@@ -105,7 +106,7 @@ def write_private(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        once_free(lambda: Path(temporary).replace(path))
         _sync_folder(path.parent)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -136,7 +137,9 @@ def _read(path: Path) -> tomlkit.TOMLDocument:
         raise SettingsError(str(error)) from None
     except tomlkit.exceptions.TOMLKitError as error:
         reason = re.sub('".*"', "(not shown)", str(error), flags=re.DOTALL)  # the line it quotes may hold the API key
-        raise SettingsError(reason) from None
+        bare = isinstance(error, tomlkit.exceptions.UnexpectedCharError)  # `on`, as `--set` takes it
+        hint = "; a text stands in quotes, a switch is true or false" if bare else ""
+        raise SettingsError(f"{reason}{hint}") from None
 
 
 def _from_file(path: Path) -> tuple[dict[str, Value], list[str]]:

@@ -16,12 +16,15 @@ def markdown() -> str:
 
 
 def rows(loaded: Loaded) -> list[str]:
-    """Return "NAME = value (source)" for every setting; a secret shows only that it is set."""
-    return [
-        f"{spec.name} = {shown} ({loaded.sources.get(spec.name, 'default')})"
-        for spec in specs()
-        for shown in [spec.show(getattr(loaded.settings, spec.attribute)) or "(empty)"]
-    ]
+    """Return "NAME = value  # source" for every setting, as lines of the file; a secret shows only that it is set."""
+    return [_row(spec, loaded) for spec in specs()]
+
+
+def _row(spec: Spec, loaded: Loaded) -> str:
+    value, source = getattr(loaded.settings, spec.attribute), loaded.sources.get(spec.name, "default")
+    if spec.secret and value:  # a whole comment: what is shown in its place must not be taken for it
+        return f"# {spec.name} = {spec.show(value)}  # {source}"
+    return f"{spec.name} = {spec.toml(value)}  # {source}"
 
 
 def _line(spec: Spec) -> str:

@@ -5,6 +5,7 @@ It only looks. The language-model server, this program and whatever started it a
 
 import os
 import re
+import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -42,6 +43,7 @@ class ProcessFinder:
         self._servers: set[int] = set()
         self._managers: set[int] = set()
         self._settled: set[int] = set()
+        self._refused: set[int] = set()  # Windows lets nobody look at them, and takes long to say so
         self._kin: dict[int, ProcessId] = {}  # descendants at the last look: they stay so when their parent dies
         self._cards: dict[int, tuple[ProcessId, bool, float]] = {}  # who was asked, the answer, until when it holds
         self._all_again = now() + _AGAIN
@@ -73,7 +75,8 @@ class ProcessFinder:
         while stale := family - fresh:  # what was only remembered is looked at before anybody acts on it
             self._examine(stale, fresh)
             family = self._family()
-        self._kin = {pid: self._seen[pid].process for pid in family - self._matches}
+        children = {pid for pid in family if self._seen[pid].parent in family}  # one just forked has its parent's name
+        self._kin = {pid: self._seen[pid].process for pid in family - self._matches | children}
         return family
 
     def _forget(self) -> None:
@@ -81,13 +84,17 @@ class ProcessFinder:
         present = set(processes.pids())
         for pid in self._seen.keys() - present:
             self._drop(pid)
-        for pid in present - self._seen.keys():
+        if self._now() >= self._all_again:
+            self._settled.clear()
+            self._refused.clear()
+            self._all_again = self._now() + _AGAIN
+        self._refused &= present
+        for pid in present - self._seen.keys() - self._refused:
             seen = processes.look(pid)
             if seen:
                 self._seen[pid] = seen
-        if self._now() >= self._all_again:
-            self._settled.clear()
-            self._all_again = self._now() + _AGAIN
+            elif sys.platform == "win32":
+                self._refused.add(pid)
 
     def _drop(self, pid: int) -> None:
         del self._seen[pid]

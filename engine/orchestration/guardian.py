@@ -1,11 +1,10 @@
 """A small child process that gives everything back when this program dies or hangs; and the parent's side of it.
 
 The child runs `python -m engine.orchestration.guardian LEDGER`, in a session of its own, and reads single bytes from
-its standard input. It does nothing but undo the ledger. On Windows it is untested.
+its standard input. It does nothing but undo the ledger.
 """
 
 import os
-import queue
 import select
 import signal
 import subprocess
@@ -19,7 +18,8 @@ from typing import IO
 
 from engine import itself, processes
 from engine.errors import BackendUnavailable, LedgerError
-from engine.orchestration.ledger import Ledger, get_ready, undo
+from engine.orchestration.ledger import Entry, Ledger, Untrusted
+from engine.orchestration.undoing import get_ready, undo
 
 LEASE = 2.0  # seconds without a beat, while something is held, after which the child gives back
 ARM = b"a"  # something is about to be held, and stands in the ledger
@@ -31,6 +31,7 @@ _PATIENCE = 2.0  # seconds for the child to leave
 # Seconds before each try of the child to give back: two minutes in all. A job that is restarting answers by then.
 _PAUSES = (0.0, 0.0, 0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _FRESH = 1.0  # seconds after which a change of the file is no more the parent's
+_PEEK = 0.05  # seconds between two looks into the pipe on Windows
 _IGNORED = ("SIGINT", "SIGHUP", "SIGTERM", "SIGQUIT", "SIGTSTP", "SIGPIPE")
 
 
@@ -58,7 +59,9 @@ class Guardian:
     def alive(self) -> bool:
         """The child is there, listens, and has not been stopped. It stops listening before it gives anything back."""
         child = self._child
-        if child is None or child.poll() is not None or (processes.state(child.pid) or "Z") in "TtZ":
+        if child is None or child.poll() is not None:
+            return False
+        if sys.platform != "win32" and (processes.state(child.pid) or "Z") in "TtZ":  # a look takes long on Windows
             return False
         return _is_read(child.stdin)
 
@@ -170,84 +173,106 @@ def main(arguments: list[str]) -> int:
         with suppress(AttributeError):  # Windows has a few of them only
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     ledger = Ledger(Path(arguments[0]))
-    hear = _hear_by_thread() if sys.platform == "win32" else _hear
     os.write(1, _READY)
     os.dup2(2, 1)
-    _watch(hear, ledger)
+    held = _watch(_hear, ledger)
     os.dup2(2, 0)  # from here on the parent sees that nobody listens
-    _give_back(ledger)
+    _give_back(ledger, held)
     return 0
 
 
-def _hear(timeout: float | None) -> bytes | None:
-    """Return what the parent said, b"" once it is dead, None if it said nothing in time."""
-    return os.read(0, 4096) if select.select([0], [], [], timeout)[0] else None
+if sys.platform == "win32":
+    import _winapi
+    import msvcrt
+
+    def _hear(timeout: float | None) -> bytes | None:
+        """Return what the parent said, b"" once it is dead, None if it said nothing in time.
+
+        Nobody can wait for a pipe with a time limit here, and no other thread may do it: as long as it reads, the C
+        runtime holds the descriptor, so that main() could not stop listening.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while deadline is not None:
+            try:
+                if _winapi.PeekNamedPipe(msvcrt.get_osfhandle(0), 0)[0]:
+                    break
+            except OSError:  # the parent has let go of it
+                return b""
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_PEEK)
+        return os.read(0, 4096)
+
+else:
+
+    def _hear(timeout: float | None) -> bytes | None:
+        """Return what the parent said, b"" once it is dead, None if it said nothing in time."""
+        return os.read(0, 4096) if select.select([0], [], [], timeout)[0] else None
 
 
-def _hear_by_thread() -> Callable[[float | None], bytes | None]:
-    """Return the same for Windows, where nobody can wait for a pipe with a time limit."""
-    words: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-
-    def listen() -> None:
-        said = b"-"
-        while said:
-            said = os.read(0, 4096)
-            words.put(said)
-
-    def hear(timeout: float | None) -> bytes | None:
-        try:
-            return words.get(timeout=timeout)
-        except queue.Empty:
-            return None
-
-    threading.Thread(target=listen, daemon=True).start()
-    return hear
-
-
-def _watch(hear: Callable[[float | None], bytes | None], ledger: Ledger) -> None:
-    """Return when the parent left, died, or missed a beat while something was held."""
+def _watch(hear: Callable[[float | None], bytes | None], ledger: Ledger) -> tuple[Entry, ...]:
+    """Return when the parent left, died, or missed a beat while something was held; what is held, as last read."""
     armed = False
+    held: tuple[Entry, ...] = ()
     while True:
         said = hear(LEASE if armed else None)
         if not said or LEAVE in said:
-            return
+            return held
         armed = said.endswith((ARM, BEAT))
         if ARM in said:
             with suppress(LedgerError, OSError):
-                get_ready(ledger.read())
+                held = ledger.read()
+                get_ready(held)
+        if not armed:
+            held = ()
 
 
-def _give_back(ledger: Ledger) -> None:
+def _give_back(ledger: Ledger, held: tuple[Entry, ...]) -> None:
     """Undo until nothing is left: a parent that only hung may have written more meanwhile, a job may be gone a while.
 
+    `held`: what stood in the ledger when it was last read; somebody may have deleted or spoiled it since.
     Whoever starts next may hold the same job again: once somebody else has written, only the fresh part is over.
     """
     known = _written(ledger)
     for pause in _PAUSES:
         time.sleep(pause)
-        if pause > _FRESH and _written(ledger) != known:
+        if pause > _FRESH and _differ(known, _written(ledger)):
             return
         try:
             entries = ledger.read()
-            if not entries:
-                return
             settled = [one.entry for one in undo(entries) if one.settled]
+            held = () if entries else _still_held(held)
+            if not entries and not held:
+                return
             with suppress(ImportError):  # the program is deleted: nothing can be struck out, and is undone once more
                 ledger.clear(settled)
-        except OSError:  # of the disk: it may pass
-            continue
-        except LedgerError:
-            return  # not to be trusted: the next start sets it aside and says so
+        except Untrusted:
+            _still_held(held)
+            return  # the next start sets it aside and says so
+        except (OSError, LedgerError):  # of the disk, or somebody has the file open: it may pass
+            held = _still_held(held)
         known = _written(ledger)
 
 
-def _written(ledger: Ledger) -> tuple[int, int]:
-    """Return what changes whenever the file is written."""
+def _still_held(held: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Undo what was remembered; return what is not settled. What was given back already is left as it is."""
+    return tuple(one.entry for one in undo(held) if not one.settled)
+
+
+def _written(ledger: Ledger) -> tuple[int, int] | None:
+    """Return what changes whenever the file is written, None where the disk does not tell."""
     try:
         found = ledger.path.stat()
-    except OSError:
+    except FileNotFoundError:
         return 0, 0
+    except OSError:
+        return None
     return found.st_ino, found.st_mtime_ns
+
+
+def _differ(before: tuple[int, int] | None, after: tuple[int, int] | None) -> bool:
+    """Tell whether the file was certainly written in between."""
+    return before is not None and after is not None and before != after
 
 
 if __name__ == "__main__":

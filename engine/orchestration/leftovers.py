@@ -3,11 +3,33 @@
 import logging
 from pathlib import Path
 
-from engine.orchestration.ledger import recover
+from engine.errors import LedgerError
+from engine.orchestration.ledger import Ledger, Untrusted
+from engine.orchestration.undoing import undo
 
 _log = logging.getLogger(__name__)
 
 _EVERY = 15.0  # seconds: at the start of a desktop, the job may come up after this program
+
+
+def recover(path: Path) -> tuple[str, ...]:
+    """Undo and clear what an earlier run left behind; return sentences that say what was done.
+
+    A file that cannot be trusted is set aside. What cannot be given back now stays in the ledger.
+    """
+    ledger = Ledger(path)
+    try:
+        undone = undo(ledger.read())
+        ledger.clear([one.entry for one in undone if one.settled])
+    except Untrusted as error:
+        try:
+            ledger.set_aside()
+        except LedgerError as further:
+            return (str(error), str(further))
+        return (f"{error}; it was set aside as {path.name}.refused",)
+    except LedgerError as error:
+        return (str(error),)
+    return tuple(dict.fromkeys(one.sentence for one in undone))
 
 
 class Leftovers:

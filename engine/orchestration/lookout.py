@@ -1,5 +1,6 @@
 """Tells which of some listed programs is running, by the same names that the background program goes by."""
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -34,6 +35,8 @@ class Lookout:
 
     def _examine(self, pid: int) -> str | None:
         seen = processes.look(pid)
+        if seen is None and sys.platform == "win32":  # it lets nobody look at some, and takes long to say so
+            self._known[pid] = None
         if seen is None or seen.state in "ZXx":
             return None
         names = names_of(seen.name, processes.command_line(pid) or ())

@@ -10,6 +10,7 @@ from engine.events import MachineEvent, PromptArrived, State, Tick
 HOLD = 30.0  # s without evidence after a false positive before the next guess
 HOLD_KNOWN_WINDOW = 3.0  # s, where a window that prompts come from is in front
 ATTENDED = 60.0  # s; evidence this young means that a person sits there
+LONGEST = 180.0  # s that a guess lasts, whatever evidence goes on: the longest that ended in a prompt took 113
 AFTER_REPLY = 3.0  # s; a prompt sooner after a reply is a program's: a title, a tag, an agent's next step
 
 
@@ -53,7 +54,7 @@ class Machine:
         if self.asked_until is not None:
             return self.asked_until
         start = self.entered if settings.timer_from == "entry" else self.last_evidence(self.entered)
-        return start + settings.inactivity_timer
+        return min(start + settings.inactivity_timer, self.entered + max(LONGEST, settings.inactivity_timer))
 
 
 class Booking(enum.Enum):
@@ -105,7 +106,7 @@ def _recent(machine: Machine, event: MachineEvent, now: float, settings: Setting
 
 ALWAYS = Guard("", lambda *_: True)
 CROSSED = Guard("P ≥ threshold, it pays, not holding, not paused", _crossed)
-EXPIRED = Guard("INACTIVITY_TIMER over (counted as TIMER_FROM says)", _expired)
+EXPIRED = Guard(f"INACTIVITY_TIMER over (counted as TIMER_FROM says), or prepared for {LONGEST:g} s", _expired)
 ATTENDED_PROMPT = Guard("attended", _attended)
 ASKED = Guard("it was asked for", lambda machine, *_: machine.asked_until is not None)
 ASKED_AND_EXPIRED = Guard(

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import struct
+import sys
 import time
 from urllib.parse import unquote
 
@@ -32,17 +33,17 @@ class Bus:
 
     def __init__(self, address: str) -> None:
         self._serial = 0
-        self._line = socket.socket(socket.AF_UNIX)
+        self._line, user = _start()
         try:
-            self._greet(_socket_name(address))
+            self._greet(_socket_name(address), user)
         except BaseException:
             self.close()
             raise
 
-    def _greet(self, name: str) -> None:
+    def _greet(self, name: str, user: int) -> None:
         self._line.settimeout(PATIENCE)
         self._line.connect(name)
-        self._line.sendall(b"\0AUTH EXTERNAL " + str(os.getuid()).encode().hex().encode() + b"\r\n")
+        self._line.sendall(b"\0AUTH EXTERNAL " + str(user).encode().hex().encode() + b"\r\n")
         if not self._read_line().startswith(b"OK "):
             raise ConnectionError("the bus does not let us in")
         self._line.sendall(b"BEGIN\r\n")
@@ -92,6 +93,13 @@ class Bus:
                 raise ConnectionError("the bus hung up")
             data += part
         return data
+
+
+def _start() -> tuple[socket.socket, int]:
+    """Return a line that leads nowhere yet, and who we are."""
+    if sys.platform == "win32":
+        raise FileNotFoundError("Windows has no message bus")
+    return socket.socket(socket.AF_UNIX), os.getuid()
 
 
 def _socket_name(address: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from engine.telemetry.room import Room
+
 WINDOW = 10  # presses remembered
 
 
@@ -97,6 +99,9 @@ class Evidence(Protocol):
     def disappointed(self) -> None:
         """Take note of a false positive."""
 
+    def clear(self, *, gap: bool) -> None:
+        """Forget what was sensed, and keep what is known of this user. `gap`: nobody knows how much time has passed."""
+
     def terms(self, now: float, carried: float, weight_key: float, weight_aud: float) -> tuple[float, float]:
         """Return f_c and g_a in [0, 1]; `carried`: what is left of P from the tick before."""
 
@@ -127,6 +132,12 @@ class SeedEvidence:
 
     def disappointed(self) -> None:
         """Take no note."""
+
+    def clear(self, *, gap: bool) -> None:
+        """Forget all."""
+        del gap
+        self._presses.clear()
+        self._rms = 0.0
 
     def terms(self, now: float, carried: float, weight_key: float, weight_aud: float) -> tuple[float, float]:
         """Return presses a second over the last ten, at most 1, and the RMS of the tick."""
@@ -173,53 +184,6 @@ class Cadence:
         return clip((count - 1) / (self.FULL - 1)) * clip(self.BRISK / max(mean, age, 1e-9))
 
 
-class Room:
-    """Sound: how far it stands over the room's own noise, and whether it lasts as speech does."""
-
-    ABOVE = 6.0  # dB over the noise floor
-    RANGE = 18.0  # dB from there to full height
-    FOOT = 0.35
-    START = -50.0  # dBFS
-    FALL = 3.0  # dB a tick
-    RISE = 0.1
-    SHARE = 0.5  # of the last ten ticks must be voice: clicks of keys and a cough are not
-
-    def __init__(self) -> None:
-        self._floor = self.START
-        self._above: float | None = None
-        self._voiced: deque[bool] = deque(maxlen=10)
-
-    def take(self, db: float | None, voice: float | None) -> None:
-        """Take in the loudness of one tick, in dBFS, and the probability of a voice if it is known."""
-        if db is None or math.isinf(db):
-            # Digital silence is a muted or empty source: it says nothing about the room, so the floor stays.
-            self._above = None
-            self._voiced.append(False)
-            return
-        if db < self._floor:
-            self._floor = max(db, self._floor - self.FALL)
-        elif voice is None or voice < 0.5:
-            self._floor += min(self.RISE, db - self._floor)
-        self._above = db - self._floor
-        self._voiced.append(self._above >= self.ABOVE if voice is None else voice >= 0.5)
-
-    @property
-    def speech(self) -> bool:
-        """Tell whether somebody has been speaking for the last second."""
-        return self.share >= self.SHARE
-
-    @property
-    def share(self) -> float:
-        """Return the share of the last ten ticks that was voice."""
-        return sum(self._voiced) / 10
-
-    def height(self) -> float:
-        """Return how much this looks like speech meant to be heard."""
-        if self._above is None or not self.speech:
-            return 0.0
-        return clip((self._above - self.ABOVE) / self.RANGE + self.FOOT)
-
-
 class Turns:
     """Turn-taking: typing soon after a reply is likely the next prompt, Enters that brought none make it less so."""
 
@@ -261,18 +225,15 @@ class Turns:
 
 
 class RuledEvidence:
-    """Evidence that ages and takes turns, by fixed rules. It knows no windows."""
+    """Evidence that ages and takes turns, by fixed rules. It knows no windows. `hz`: ticks a second."""
 
     KEY_HEIGHT = 0.30
     SOUND_HEIGHT = 0.20
     known_window = False
 
-    def __init__(self) -> None:
-        self._cadence = Cadence()
-        self._room = Room()
-        self._turns = Turns()
-        self.prompted = self._turns.prompted
-        self.replied = self._turns.replied
+    def __init__(self, hz: int = 10) -> None:
+        self._hz = hz
+        self._cadence, self._room, self._turns = Cadence(), Room(hz), Turns()
 
     def hear(self, now: float, readings: Readings) -> Heard:
         """Take in one tick."""
@@ -283,8 +244,22 @@ class RuledEvidence:
         touched = bool(qualifying) or self._room.speech
         return Heard(touched, touched)
 
+    def prompted(self, now: float) -> None:
+        """Take note that a prompt arrived."""
+        self._turns.prompted(now)
+
+    def replied(self, now: float) -> None:
+        """Take note of a reply."""
+        self._turns.replied(now)
+
     def disappointed(self) -> None:
         """Take no note: the machine waits for quiet, and that is all."""
+
+    def clear(self, *, gap: bool) -> None:
+        """Forget what was sensed; turns are known until there is a gap."""
+        self._cadence, self._room = Cadence(), Room(self._hz)
+        if gap:
+            self._turns = Turns()
 
     def terms(self, now: float, carried: float, weight_key: float, weight_aud: float) -> tuple[float, float]:
         """Return the heights of typing and of speech."""

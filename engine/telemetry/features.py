@@ -3,14 +3,17 @@
 import math
 from collections import deque
 
-from engine.telemetry.evidence import KeyKind, Readings, Room, Window
+from engine.telemetry.evidence import KeyKind, Readings, Window
 from engine.telemetry.habits import NOTHING, Habits, Standing
+from engine.telemetry.personal import AFTER_REPLY
+from engine.telemetry.room import Room
 
 BOUT = 8.0  # s; a longer pause ends a bout of writing
 CLOSED = 20.0  # s after which a bout that brought no prompt is booked as such
 LEAST_KEYS = 3  # of a bout worth booking
 ANSWERED = 3.0  # s within which a prompt must follow its Enter
 FOREGONE = 10.0  # s after the last key or word, nothing is worth scoring
+TALKED = 60.0  # s of speech, of about the last five minutes, that led to no prompt: a television or a meeting
 PACE = 15.0  # s from a reply to the first key, before this user's own pace is known
 
 
@@ -32,25 +35,53 @@ class Fading:
         return self._value * math.exp((self._at - now) / self._tau) if self._value else 0.0
 
 
-class Features:
-    """Takes in each tick; gives the list of numbers that `score.py` weighs. Times are monotonic seconds."""
+class Rhythm:
+    """When the last reply came, how soon after one this user begins to write, and how much talk led to no prompt."""
 
-    def __init__(self, habits: Habits) -> None:
+    def __init__(self) -> None:
+        self.reply, self.pace = -math.inf, PACE
+        self.talked = Fading(300.0)  # seconds of it
+        self._awaiting = False
+        self._paces: deque[float] = deque(maxlen=10)
+
+    def replied(self, now: float) -> None:
+        """Take note of a reply."""
+        self.reply, self._awaiting = now, True
+
+    def wrote(self, at: float) -> None:
+        """Take note of a key."""
+        if self._awaiting:
+            self._awaiting = False
+            self._paces.append(min(at - self.reply, 120.0))
+            self.pace = max(0.5, sorted(self._paces)[len(self._paces) // 2])
+
+    def lose_time(self) -> None:
+        """Take note of a gap: how long ago the last reply was is not known any more."""
+        self.reply, self._awaiting = -math.inf, False
+
+
+class Features:
+    """Takes in each tick; gives the list of numbers that `score.py` weighs. Times are monotonic seconds.
+
+    `rhythm`: what outlasts these features; `hz`: ticks a second.
+    """
+
+    def __init__(self, habits: Habits, rhythm: Rhythm | None = None, hz: int = 10) -> None:
         self._habits = habits
-        self._room = Room()
+        self._rhythm = rhythm or Rhythm()
+        self._room = Room(hz)
+        self._heard_at = -math.inf
         self._window: Window | None = None
         self.standing: Standing = NOTHING  # of the window in front, as of the last values()
         self._window_at = -math.inf
         self._last_key = self._paste = self._enter = self._prompted = -math.inf
-        self._voice = self._voice_from = self._reply = -math.inf
+        self._voice = self._voice_from = -math.inf
         self._bout_from = -math.inf
         self._bout = self._deletes = 0
         self._second, self._decade = Fading(1.0), Fading(10.0)
         self._moves, self._repeats, self._shortcuts = Fading(30.0), Fading(30.0), Fading(30.0)
         self._vain, self._prompts = Fading(60.0), Fading(300.0)
         self._open_enters: deque[float] = deque()
-        self._paces: deque[float] = deque(maxlen=10)
-        self._pace, self._awaiting = PACE, False
         self._booked: tuple[Window | None, int, float] = (None, 0, 0.0)  # window, keys and time of the open bout
 
     @property
@@ -69,7 +100,10 @@ class Features:
             else:
                 self._sent(press.kind)
         self._room.take(readings.db, readings.voice)
+        passed, self._heard_at = min(1.0, now - self._heard_at), now
         if self._room.speech:
+            self._rhythm.talked.add(now, passed)
+        if self._room.speech and self.listens(now):
             if now - self._voice > 3.0:
                 self._voice_from = now
             self._voice = now
@@ -81,6 +115,10 @@ class Features:
 
     def prompted(self, now: float) -> None:
         """Take note of a prompt."""
+        # Only a spoken prompt shows that talk leads to prompts; one that is typed beside a television does not.
+        typed = self._decade.read(now) >= 1.0 or now - self._paste <= FOREGONE
+        if not typed and now - self._rhythm.reply > AFTER_REPLY:
+            self._rhythm.talked = Fading(300.0)
         self._prompted = now
         self._prompts.add(now)
         while self._open_enters and now - self._open_enters[-1] <= ANSWERED:
@@ -95,11 +133,15 @@ class Features:
 
     def replied(self, now: float) -> None:
         """Take note of a reply."""
-        self._reply, self._awaiting = now, True
+        self._rhythm.replied(now)
 
     def foregone(self, now: float) -> bool:
         """Tell whether so long nothing was heard that no prompt can be near."""
         return now - max(self._last_key, self._voice, self._paste) > FOREGONE
+
+    def listens(self, now: float) -> bool:
+        """Tell whether speech still counts: that of a television or a meeting goes on and leads to no prompt."""
+        return self._rhythm.talked.read(now) < TALKED
 
     def values(self, now: float) -> list[float]:
         """Return the numbers, in the order of NAMES; without a known window the first len(PLAIN) of them."""
@@ -112,15 +154,15 @@ class Features:
         rate = min(self._decade.read(now) / 10, 8.0) / 8
         paste = math.exp(-min(now - self._paste, 30.0) / 3)
         entered = math.exp(-min(now - self._enter, 60.0) / 5)
-        share = self._room.share
+        share = self._room.share if self.listens(now) else 0.0
         spoke = now - self._voice
         voice = math.exp(-min(spoke, 30.0) / 2)
         talk = math.log1p(min(now - self._voice_from, 30.0)) if spoke < 3.0 else 0.0
         vain, prompts = math.log1p(self._vain.read(now)), math.log1p(self._prompts.read(now))
         moves, repeats = math.log1p(self._moves.read(now)), math.log1p(self._repeats.read(now))
-        turn = min(now - self._reply, 600.0)
+        turn = min(now - self._rhythm.reply, 600.0)
         soon, minute, later = 2.0 ** (-turn / 20), 2.0 ** (-turn / 60), 2.0 ** (-turn / 300)
-        pace = (min(turn / self._pace, 4.0) if turn < 600 else 4.0) / 4 * later
+        pace = (min(turn / self._rhythm.pace, 4.0) if turn < 600 else 4.0) / 4 * later
         plain = [
             typing, keys, some, length, min(self._second.read(now), 8.0) / 8, rate, math.log1p(self._deletes) * typing,
             moves, repeats, math.log1p(self._shortcuts.read(now)), paste, vain, entered, soon, minute, later,
@@ -145,8 +187,10 @@ class Features:
         ]  # fmt: skip
 
     def _turn_to(self, window: Window | None, now: float) -> None:
+        before, self._window, self._window_at = self._window, window, now
+        if _same_program(before, window):
+            return  # a title changes by itself, too: a clock, a progress; what is written goes on
         self._close_bout()
-        self._window, self._window_at = window, now
         self._bout, self._bout_from = 0, -math.inf
 
     def _sent(self, kind: KeyKind) -> None:
@@ -188,12 +232,9 @@ class Features:
         self._last_key = at
         self._second.add(at)
         self._decade.add(at)
-        if self._awaiting:
-            self._awaiting = False
-            self._paces.append(min(at - self._reply, 120.0))
-            self._pace = max(0.5, sorted(self._paces)[len(self._paces) // 2])
+        self._rhythm.wrote(at)
         window, keys, last = self._booked
-        if window != self._window or at - last > CLOSED:
+        if not _same_program(window, self._window) or at - last > CLOSED:
             self._close_bout()
             keys = 0
         self._booked = (self._window, keys + 1, at)
@@ -204,3 +245,7 @@ class Features:
         if window is not None and keys >= LEAST_KEYS:
             self._habits.wrote(window)
         self._booked = (None, 0, 0.0)
+
+
+def _same_program(one: Window | None, other: Window | None) -> bool:
+    return one is other if one is None or other is None else one.app == other.app

@@ -14,6 +14,7 @@ RECENT = 0.4  # weight of the newest outcome in a place's recent outcomes
 EXACT_HALVING = 120.0  # s after a prompt from this very window
 PART_HALVING = 300.0  # s after a prompt from a window that shares a part of the title
 PROBABLE = 0.5  # share of writing that became prompts from which a window counts as one that prompts come from
+AT_HOME = 2  # prompts from a place until it is taken for the user's own: one may have been a program's
 
 
 @dataclass(slots=True)
@@ -94,6 +95,13 @@ class Habits:
             lately=lately,
             known=min(known, 5) / 5,
         )
+
+    def home(self, window: Window) -> bool:
+        """Tell whether prompts come from this very place; a browser's name, last in all of its titles, is no place."""
+        parts: list[tuple[str, ...]] = [(window.app, part) for part in window.title[:-1]]
+        keys = parts or [_keys(window)[-1]]
+        places = [place for key in keys if (place := self.places.get(key)) is not None]
+        return any(place.prompts >= AT_HOME and place.prompts >= PROBABLE * place.bouts for place in places)
 
     def _outcome(self, window: Window, outcome: float) -> None:
         for place in self._all(window):

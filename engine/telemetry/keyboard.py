@@ -16,7 +16,7 @@ from engine.errors import SensorUnavailable
 from engine.telemetry import x_server
 from engine.telemetry.evidence import KeyKind, KeyPress
 from engine.telemetry.hook_process import HookProcess
-from engine.telemetry.last_input import LastInput, last_input
+from engine.telemetry.last_input import Witness, last_input, may_listen
 from engine.telemetry.supervisor import SensorMissing, Supervisor
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Presses(Protocol):
 class Ear:
     """A listener, and a witness of the system's that tells whether the listener went deaf."""
 
-    def __init__(self, listen: Callable[[], Hearing], witness: "XServer | LastInput | None") -> None:
+    def __init__(self, listen: Callable[[], Hearing], witness: Witness | None) -> None:
         self._listen = listen
         self._witness = witness
         self._listening = listen()
@@ -126,7 +126,7 @@ class Ear:
         if self._witness is not None:
             self._witness.close()
 
-    def _deaf(self, witness: "XServer | LastInput") -> bool:
+    def _deaf(self, witness: Witness) -> bool:
         if self._listening.heard != self._heard:
             self._heard = self._listening.heard
             self._sightings = 0
@@ -176,7 +176,7 @@ class Listening:
                 self._closed = True
                 raise SensorUnavailable("the keyboard listener did not start")
             time.sleep(0.005)
-        if sys.platform == "darwin" and not self._listener.IS_TRUSTED:
+        if sys.platform == "darwin" and not (self._listener.IS_TRUSTED or may_listen()):
             self.close()
             raise SensorUnavailable("macOS does not let this program sense keys; allow it under Input Monitoring")
 

@@ -1,75 +1,86 @@
-"""When the system last saw a key: the witness against a hook that went deaf. Tried on stand-ins of its calls only."""
+"""Whether the system saw a key: the witness against a hook that went deaf. Tried on stand-ins of its calls only."""
 
 import ctypes
 import ctypes.util
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 _KEY_DOWN = 10  # kCGEventKeyDown
 _HARDWARE = 1  # kCGEventSourceStateHIDSystemState
+_KEYS = range(8, 255)  # virtual keys; those below are the buttons of a mouse
+_PRESSED = 0x8001  # it is down, or went down since somebody asked last
+_SLACK = 0.1  # s by which two answers of macOS about the same key may differ
 
 
-class LastInput:
-    """Compares what `ask` returns from one question to the next: the time of the last input, and where the mouse is.
-
-    `slack`: so much two answers about the same input may differ by.
-    """
-
-    def __init__(self, ask: Callable[[], tuple[float, object]], slack: float = 0.0) -> None:
-        self._ask = ask
-        self._slack = slack
-        self._last, self._mouse = ask()
+class Witness(Protocol):
+    """Tells whether a key goes down, and never which."""
 
     def key_down(self) -> bool:
-        """Tell whether something was pressed since the last question, and it was not the mouse that moved."""
-        last, mouse = self._ask()
-        pressed = abs(last - self._last) > self._slack and mouse == self._mouse
-        self._last, self._mouse = last, mouse
-        return pressed
+        """Tell whether one is down, or went down since the last question."""
+
+    def close(self) -> None:
+        """Dismiss it."""
+
+
+class LastKey:
+    """The witness of macOS, which tells when a key was pressed last, whichever it was."""
+
+    def __init__(self, services: Any, now: Callable[[], float]) -> None:
+        self._since = services.CGEventSourceSecondsSinceLastEventType
+        self._since.restype = ctypes.c_double
+        self._now = now
+        self._last = self._ask()
+
+    def key_down(self) -> bool:
+        """Tell whether one went down since the last question."""
+        before, self._last = self._last, self._ask()
+        return abs(self._last - before) > _SLACK
 
     def close(self) -> None:
         """Do nothing: there is no line to hang up."""
 
-
-class _LastInputInfo(ctypes.Structure):
-    """LASTINPUTINFO."""
-
-    _fields_ = (("size", ctypes.c_uint), ("tick", ctypes.c_uint))
+    def _ask(self) -> float:
+        return self._now() - float(self._since(_HARDWARE, _KEY_DOWN))
 
 
-class _Point(ctypes.Structure):
-    """POINT."""
+class KeyStates:
+    """The witness of Windows, which tells it of each key; the time of its last input counts wheel and clicks, too."""
 
-    _fields_ = (("x", ctypes.c_long), ("y", ctypes.c_long))
+    def __init__(self, user32: Any) -> None:
+        self._state = user32.GetAsyncKeyState
+        self._state.restype = ctypes.c_short
+        self.key_down()  # what was pressed before nobody could have heard
 
+    def key_down(self) -> bool:
+        """Tell whether one is down, or went down since the last question; all are asked, so that none is left over."""
+        return sum(bool(self._state(key) & _PRESSED) for key in _KEYS) > 0
 
-def windows(user32: Any) -> LastInput:
-    """Return the witness of Windows, which counts mouse and keys as one: hence the mouse's place."""
-
-    def ask() -> tuple[float, object]:
-        info, point = _LastInputInfo(ctypes.sizeof(_LastInputInfo), 0), _Point()
-        user32.GetLastInputInfo(ctypes.byref(info))
-        user32.GetCursorPos(ctypes.byref(point))
-        return info.tick, (point.x, point.y)
-
-    return LastInput(ask)
+    def close(self) -> None:
+        """Do nothing, as above."""
 
 
-def macos(services: Any, now: Callable[[], float]) -> LastInput:
-    """Return the witness of macOS, which counts keys alone."""
-    services.CGEventSourceSecondsSinceLastEventType.restype = ctypes.c_double
-    since = services.CGEventSourceSecondsSinceLastEventType
-    return LastInput(lambda: (now() - since(_HARDWARE, _KEY_DOWN), None), slack=0.1)
-
-
-def last_input() -> LastInput | None:
+def last_input() -> Witness | None:
     """Return the witness of this system, None where there is none."""
     if sys.platform == "win32":
-        return windows(ctypes.windll.user32)
+        return KeyStates(ctypes.windll.user32)
     if sys.platform == "darwin":
         from time import monotonic  # noqa: PLC0415 - needed here alone
 
-        path = ctypes.util.find_library("ApplicationServices")
-        return macos(ctypes.CDLL(path), monotonic) if path else None
+        services = _services()
+        return LastKey(services, monotonic) if services else None
     return None
+
+
+def may_listen() -> bool:
+    """Tell whether macOS lets this program hear keys: Input Monitoring is enough for that."""
+    services = _services()
+    if services is None:
+        return False
+    services.CGPreflightListenEventAccess.restype = ctypes.c_bool
+    return bool(services.CGPreflightListenEventAccess())
+
+
+def _services() -> Any:
+    path = ctypes.util.find_library("ApplicationServices")
+    return ctypes.CDLL(path) if path else None

@@ -11,7 +11,7 @@ from operator import mul
 
 from engine.telemetry import weights
 from engine.telemetry.evidence import Heard, Readings, RuledEvidence, clip
-from engine.telemetry.features import Features
+from engine.telemetry.features import Features, Rhythm
 from engine.telemetry.habits import PROBABLE, Habits
 from engine.telemetry.personal import Lessons, Personal, sigmoid
 from engine.telemetry.reasons import LEAST, Ground, ground_of
@@ -30,25 +30,26 @@ COLD = 600.0  # s after the start for which it is
 class LearnedEvidence:
     """Implements Evidence. `habits`: where prompts came from; `personal`: what is added to the weights.
 
-    Both are filled as prompts come.
+    Both are filled as prompts come. `hz`: ticks a second.
     """
 
     def __init__(
-        self, habits: Habits | None = None, personal: Personal | None = None, fitted: Weights = weights.SHIPPED
+        self,
+        habits: Habits | None = None,
+        personal: Personal | None = None,
+        fitted: Weights = weights.SHIPPED,
+        hz: int = 10,
     ) -> None:
         self._weights = fitted
         self._plain, self._with_window = tuple(fitted.plain.values()), tuple(fitted.with_window.values())
         self.habits = habits or Habits()
         self._personal = personal or Personal()
-        self._lessons = Lessons(self._personal)
-        self._features = Features(self.habits)
-        self._rules = RuledEvidence()  # until a first prompt was seen, there is nothing to go by but typing itself
+        self._hz = hz
+        self._rhythm = Rhythm()
+        self._rules = RuledEvidence(hz)  # until a first prompt was seen, there is nothing to go by but typing itself
         self._chances = 0 if self.habits.prompts else CHANCES
         self._started: float | None = None
-        self._target = 0.0
-        self._values: list[float] = []
-        self._spoken = False
-        self.known_window = False
+        self._begin()
 
     def hear(self, now: float, readings: Readings) -> Heard:
         """Take in one tick."""
@@ -84,6 +85,13 @@ class LearnedEvidence:
         """Take note of a false positive."""
         self._chances -= 1
 
+    def clear(self, *, gap: bool) -> None:
+        """Forget what was sensed; that the user was seen to prompt, or not to, and turns until there is a gap, stay."""
+        self._rules.clear(gap=gap)
+        if gap:
+            self._rhythm.lose_time()
+        self._begin()
+
     def terms(self, now: float, carried: float, weight_key: float, weight_aud: float) -> tuple[float, float]:
         """Return f_c and g_a that lift P from `carried` to what the score says, as far as one tick can."""
         if self._cold(now):
@@ -111,6 +119,13 @@ class LearnedEvidence:
             whole = self._weights.bias + sum(map(mul, self._values, self._with_window))
             parts[Ground.WINDOW] = max(LEAST, whole - self._weights.plain_bias - sum(map(mul, plain, self._plain)))
         return parts
+
+    def _begin(self) -> None:
+        self._lessons = Lessons(self._personal)
+        self._features = Features(self.habits, self._rhythm, self._hz)
+        self._target = 0.0
+        self._values: list[float] = []
+        self._spoken = self.known_window = False
 
     def _cold(self, now: float) -> bool:
         if self._started is None:

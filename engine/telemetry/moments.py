@@ -7,17 +7,17 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Protocol
 
 from engine.clock import Clock
 from engine.config.settings import Settings
-from engine.telemetry.evidence import Readings
 
 log = logging.getLogger(__name__)
 
 LOOK = 2.5  # s between two looks at the desktop
 SLOW = 5.0  # s between two looks at what changes rarely or costs more: battery, programs, calls
+FULL_SCREEN = "full-screen program"  # the one obstacle that may be the very window that prompts come from
+IN_CALL = "unavailable: in a call (another program records)"  # state of a microphone whose sound does not count
 STOP_PATIENCE = 2.0  # s that close() waits
 
 
@@ -45,6 +45,8 @@ class AnyMoment:
 
     reason: str | None = None  # why not to guess now
     person_at: float | None = None  # when somebody was last seen where no sensor can tell, monotonic
+    in_call = False  # another program records from the microphone, too
+    listening = False  # the microphone is open: told by the loop, since nobody asks for calls else
 
     def start(self) -> None:
         """Begin to look."""
@@ -54,10 +56,6 @@ class AnyMoment:
 
     def configure(self, settings: Settings) -> None:
         """Take over settings."""
-
-    def heard(self, readings: Readings) -> Readings:
-        """Return the readings that count now."""
-        return readings
 
 
 class Moments(AnyMoment):
@@ -79,8 +77,6 @@ class Moments(AnyMoment):
         self._watched = ""
         self._slow_again = float("-inf")
         self._standing: str | None = None  # the obstacle among what is looked at rarely
-        self._call = False
-        self._listening = False
         self._stopped = False
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name="moments", daemon=True)
@@ -102,11 +98,6 @@ class Moments(AnyMoment):
         self._slow_again = float("-inf")
         self._woken.set()
 
-    def heard(self, readings: Readings) -> Readings:
-        """Return the readings without their sound during a call: what is said there is for somebody else."""
-        self._listening = readings.microphone
-        return replace(readings, db=None, voice=None) if self._call else readings
-
     def look(self) -> None:
         """Take one look. The thread does it; tests do it by hand."""
         if self._desktop is None:
@@ -115,8 +106,9 @@ class Moments(AnyMoment):
         if now >= self._slow_again:
             self._slow_again = now + SLOW
             self._look_slowly(self._desktop)
-        self.reason = self._desktop.obstacle() or self._standing
-        if self._desktop.active():
+        # What is looked at rarely goes first: it holds in any window, and a full-screen one may be the user's chat.
+        self.reason = self._standing or self._desktop.obstacle()
+        if self._settings.keyboard and self._desktop.active():  # before it may be sensed, nobody is looked for
             self.person_at = now
 
     def _look_slowly(self, desktop: Desktop) -> None:
@@ -127,7 +119,7 @@ class Moments(AnyMoment):
         program = self._lookout()
         battery = not settings.guess_on_battery and desktop.on_battery()
         self._standing = "on battery" if battery else f"{program} is running" if program else None
-        self._call = self._listening and desktop.call()
+        self.in_call = self.listening and desktop.call()
 
     def _run(self) -> None:
         while not self._stopped:

@@ -13,12 +13,16 @@ from typing import Any, Generic, Protocol, TypeVar
 from engine.telemetry import x_server
 from engine.telemetry.bus import SYSTEM, Bus, session_address
 from engine.telemetry.idle import IdleMonitor
+from engine.telemetry.moments import FULL_SCREEN
 
 AGAIN = 60.0  # s before what could not be opened, or was lost, is tried again
 OURS = "zat-scs"  # the class of our own windows
 _SAVERS = ("org.gnome", "org.freedesktop", "org.cinnamon", "org.mate")  # who may know that the screen is locked
 _LOGIN = "org.freedesktop.login1"
 _PROPERTIES = "org.freedesktop.DBus.Properties"
+_FILTERS = frozenset(  # programs that record only to pass on what they hear: noise filters, equalizers, sound servers
+    {"easyeffects", "jamesdsp", "noisetorch", "pipewire", "pipewire-pulse", "pulseaudio", "pulseeffects", "wireplumber"}
+)
 
 
 class _Closes(Protocol):
@@ -109,7 +113,7 @@ class Screen:
 
         with suppress(BadWindow):  # it was closed between two questions
             if self._full_screen():
-                return "full-screen program"
+                return FULL_SCREEN
         return None
 
     def close(self) -> None:
@@ -172,7 +176,9 @@ def _recorded_by_others(pactl: str) -> bool:
 def _is_other(stream: str) -> bool:
     process = _word(r'application\.process\.id = "(\d+)"', stream)
     corked, meter = "\tCorked: yes" in stream, "Resample method: peaks" in stream  # a meter shows, and keeps nothing
-    return process not in (None, str(os.getpid())) and not corked and not meter
+    names = (_word(rf'application\.{key} = "(.+)"', stream) or "" for key in (r"process\.binary", "name"))
+    filters = any(name.lower() in _FILTERS for name in names)
+    return process not in (None, str(os.getpid())) and not (corked or meter or filters)
 
 
 def _word(pattern: str, text: str) -> str | None:

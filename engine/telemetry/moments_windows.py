@@ -1,10 +1,13 @@
 """What Windows tells about the moment. Written for, and tried on stand-ins of its calls only."""
 
 import ctypes
+import sys
 from typing import Any
 
+from engine.telemetry.moments import FULL_SCREEN
+
 _SWITCH_DESKTOP = 0x0100  # the right that is refused while the lock screen has the input
-_STATES = {1: "screen locked", 2: "full-screen program", 3: "full-screen program", 4: "presentation"}
+_STATES = {1: "screen locked", 2: FULL_SCREEN, 3: FULL_SCREEN, 4: "presentation"}
 _OFFLINE = 0
 
 
@@ -18,7 +21,9 @@ class WindowsDesktop:
     """One desktop. `libraries`: has user32, shell32 and kernel32, as ctypes.windll has."""
 
     def __init__(self, libraries: Any = None) -> None:
-        self._libraries = libraries or ctypes.windll  # type: ignore[attr-defined]  # there on Windows only
+        if sys.platform == "win32":  # elsewhere there are none
+            libraries = libraries or ctypes.windll
+        self._libraries = libraries
         # Handles are wider than the int that ctypes takes for granted.
         self._libraries.user32.OpenInputDesktop.restype = ctypes.c_void_p
 

@@ -63,23 +63,24 @@ class Fusion:
         self.configure(settings)
 
     def configure(self, settings: Settings) -> None:
-        """Take over settings; P and its history stay unless the reading of evidence changes."""
-        if (settings.evidence, settings.learned) != (self._settings.evidence, self._settings.learned):
+        """Take over settings; P and its history stay unless the reading of evidence, or the pace of ticks, changes."""
+        before, self._settings = self._settings, settings
+        if any(getattr(settings, name) != getattr(before, name) for name in ("evidence", "learned", "telemetry_hz")):
             self._evidence = self._reading(settings)
-        self._settings = settings
         self._tick = 1.0 / settings.telemetry_hz
         self._decay = math.exp(-settings.lambda_decay * self._tick)
 
-    def clear(self) -> None:
-        """Forget all evidence, and P with it; habits stay."""
+    def clear(self, *, gap: bool = False) -> None:
+        """Forget all evidence, and P with it; what is known of the user stays. `gap`: nobody knows how long it was."""
         self.probability = 0.0
         self.evidence_at = self.touched_at = None
-        self._evidence = self._reading(self._settings)
+        self._evidence.clear(gap=gap)
 
     def forget(self) -> None:
         """Forget what was learned of this user, and all evidence with it."""
         self.habits, self.personal = Habits(), Personal()
         self.clear()
+        self._evidence = self._reading(self._settings)
 
     def prompted(self, now: float) -> None:
         """Take note that a prompt arrived."""
@@ -117,7 +118,7 @@ class Fusion:
         elapsed = self._tick if self._last is None else now - self._last
         self._last = now
         if elapsed > GAP:
-            self.clear()
+            self.clear(gap=True)
             readings = Readings(keyboard=readings.keyboard, microphone=readings.microphone, window=readings.window)
         heard = self._evidence.hear(now, readings)
         if heard.touched:
@@ -150,7 +151,8 @@ class Fusion:
     def _reading(self, settings: Settings) -> Evidence:
         if settings.evidence == "seed":
             return SeedEvidence()
-        return LearnedEvidence(self.habits, self.personal) if settings.learned else RuledEvidence()
+        hz = settings.telemetry_hz
+        return LearnedEvidence(self.habits, self.personal, hz=hz) if settings.learned else RuledEvidence(hz)
 
 
 def loudness(squares: Iterable[float]) -> float:

@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 KEY_BYTES = 32
 MOST_SEGMENTS = 4
+REST = 2.5  # s between two looks at least, while it rests
 _BETWEEN = re.compile(r"\s+[-–—|·]\s+|:\s+")  # noqa: RUF001 - the dashes that programs put into titles
 _COUNTER = re.compile(r"\(\d+\+?\)|\[\d+\+?\]")  # unread messages
 _MARK = re.compile(r"^[\W_]+|[\s*●•]+$")  # unsaved, busy, muted: stars, dots and spinners
@@ -29,6 +30,7 @@ class WindowSensor:
         self._clock = clock
         self._key = key
         self._front: Window | None = None
+        self.resting = False  # looks no more often than every few seconds, whatever changes
         self._supervisor = Supervisor("window", self._open, clock)
 
     @property
@@ -54,11 +56,14 @@ class WindowSensor:
         if sys.platform == "darwin":
             raise SensorMissing("macOS tells its windows only to programs with PyObjC, which this one does without")
         if sys.platform == "win32":
-            return window_windows.Watch(window_windows.Calls(), self._hashed, self._take)
-        return window_x11.Watch(window_x11.connect(), self._clock, self._hashed, self._take)
+            return window_windows.Watch(window_windows.Calls(), self._hashed, self._take, self._rest)
+        return window_x11.Watch(window_x11.connect(), self._clock, self._hashed, self._take, self._rest)
 
     def _hashed(self, title: str) -> tuple[str, ...]:
         return hashed(title, self._key)
+
+    def _rest(self) -> float:
+        return REST if self.resting else 0.0
 
     def _take(self, front: Window | None) -> None:
         self._front = front

@@ -33,14 +33,20 @@ class Watch:
     """Follows the window in front on a thread of its own.
 
     `hashed` makes segments of a title; `tell` is given each window, None once nothing is known any more.
+    `rest`: seconds between two looks at least, where that is more than usual.
     """
 
     def __init__(
-        self, desktop: Desktop, hashed: Callable[[str], tuple[str, ...]], tell: Callable[[Window | None], None]
+        self,
+        desktop: Desktop,
+        hashed: Callable[[str], tuple[str, ...]],
+        tell: Callable[[Window | None], None],
+        rest: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._desktop = desktop
         self._hashed = hashed
         self._tell = tell
+        self._rest = rest
         self._handle = 0
         self._program = ""
         self._closing = threading.Event()
@@ -61,7 +67,7 @@ class Watch:
         with contextlib.suppress(OSError):  # check() tells
             while not self._closing.is_set():
                 self._tell(self._look())
-                self._closing.wait(POLL)
+                self._closing.wait(max(POLL, self._rest()))
             return
         self._tell(None)
 

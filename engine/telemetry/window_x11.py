@@ -30,6 +30,7 @@ class Watch:
     """Follows the window in front on a line and a thread of its own; the line is `display` of Xlib.
 
     `hashed` makes segments of a title; `tell` is given each window, None once nothing is known any more.
+    `rest`: seconds between two looks at least, where that is more than usual.
     """
 
     def __init__(
@@ -38,11 +39,13 @@ class Watch:
         clock: Clock,
         hashed: Callable[[str], tuple[str, ...]],
         tell: Callable[[Window | None], None],
+        rest: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._display = display
         self._clock = clock
         self._hashed = hashed
         self._tell = tell
+        self._rest = rest
         self._atoms = {display.intern_atom(name): name for name in _ATOMS}
         self._ids = {name: atom for atom, name in self._atoms.items()}
         self._root = display.screen().root
@@ -71,7 +74,7 @@ class Watch:
             while not self._closing.is_set():
                 managed = self._look()
                 overwrite_freed()
-                self._closing.wait(CALM)
+                self._closing.wait(max(CALM, self._rest()))
                 self._await_change(None if managed else self._clock.now() + POLL - CALM)
         if not self._closing.is_set():
             self._tell(None)

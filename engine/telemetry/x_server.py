@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def connect() -> Any:
 
 def _ask_server(host: str, number: int) -> None:
     """Raise OSError unless an X server answers soon."""
+    if sys.platform == "win32":
+        raise FileNotFoundError("Windows has no X server")
     local = host in ("", "unix")
     address = f"/tmp/.X11-unix/X{number}"  # noqa: S108 - where X servers listen
     if not Path(address).exists():

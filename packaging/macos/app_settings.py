@@ -4,6 +4,7 @@ IDENTIFIER = "local.zat-scs"  # a name by domain is wanted; the project has none
 INFO = {
     "CFBundleDisplayName": "ZAT-SCS",
     "CFBundleName": "ZAT-SCS",
+    "LSBackgroundOnly": False,  # PyInstaller says so of programs with a console; then no window could ever open
     "LSApplicationCategoryType": "public.app-category.utilities",
     "LSMinimumSystemVersion": "13.0",  # that of Qt 6.11
     "LSUIElement": True,  # lives in the menu bar: neither in the Dock nor in the list of what runs

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 from helpers.engine_process import user_folders
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QApplication
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,6 +33,17 @@ def collected() -> Iterator[None]:
     """Collect what a test has left behind."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def large_type(qapp: QApplication) -> Iterator[None]:
+    """Let the desktop have type of 20 points."""
+    before = QFont(qapp.font())
+    large = QFont(before)
+    large.setPointSize(20)
+    qapp.setFont(large)
+    yield
+    qapp.setFont(before)
 
 
 @pytest.fixture(autouse=True)

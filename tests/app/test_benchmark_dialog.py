@@ -1,16 +1,19 @@
 """The benchmark dialog: it starts the real command line, shows progress and figures, and leaves nothing running."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMessageBox
 from pytestqt.qtbot import QtBot
 
+from app import benchmark_dialog
 from app.benchmark_dialog import BenchmarkDialog
-from engine import itself
+from engine import daemon, itself
 from engine.config.settings import Settings
 
 FIGURES = {"server": "stand-in", "tokens": 3000, "runs": 3, "cold_ms": 1843.0, "prepared_ms": 61.2, "warm_ms": 58.9,
@@ -56,15 +59,79 @@ def test_progress_then_figures(dialog: BenchmarkDialog, qtbot: QtBot) -> None:
         assert words in spoken
 
 
-def test_the_configured_server_is_named(dialog: BenchmarkDialog, qtbot: QtBot) -> None:
-    """Its address stands beside the choice and goes to the benchmark."""
+def answer(dialog: BenchmarkDialog, role: QMessageBox.ButtonRole) -> None:
+    """Press a button of the question."""
+    assert dialog._question is not None
+    next(one for one in dialog._question.buttons() if dialog._question.buttonRole(one) is role).click()
+
+
+def test_the_configured_server_is_measured_once_that_was_agreed_to(dialog: BenchmarkDialog, qtbot: QtBot) -> None:
+    """What will happen to it is said first; it goes to the benchmark with the answer, which nobody else could give."""
     assert "http://127.0.0.1:9" in dialog._real.text()
+    told: list[bool] = []
+    dialog.measuring.connect(told.append)
     dialog._real.setChecked(True)
     acting(dialog, f"f = {FIGURES!r}; f['server'] = ' '.join(sys.argv[1:]); print(json.dumps(f))")
     dialog._start.click()
+    assert not dialog.running
+    assert dialog._question is not None
+    for words in ("sends prompts of its own to slot 0", "saved before and restored after", "it is lost"):
+        assert words in dialog._question.informativeText()
+    answer(dialog, QMessageBox.ButtonRole.AcceptRole)
     qtbot.waitUntil(lambda: dialog._figures is not None, timeout=10000)
     assert dialog._figures is not None
-    assert dialog._figures["server"] == "--server http://127.0.0.1:9"
+    assert dialog._figures["server"] == "--server http://127.0.0.1:9 --yes"
+    assert told == [True, False]  # the engine rests meanwhile
+
+
+def test_who_declines_starts_nothing(dialog: BenchmarkDialog) -> None:
+    """And may choose otherwise."""
+    dialog._real.setChecked(True)
+    acting(dialog, "print('{}')")
+    dialog._start.click()
+    answer(dialog, QMessageBox.ButtonRole.RejectRole)
+    assert not dialog.running
+    assert dialog._state.text() == ""
+    assert dialog._start.isEnabled()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_only_an_engine_elsewhere_is_in_the_way(
+    dialog: BenchmarkDialog, monkeypatch: pytest.MonkeyPatch, *, ours: bool
+) -> None:
+    """The benchmark would refuse; the tray's own engine rests meanwhile."""
+    dialog._real.setChecked(True)
+    monkeypatch.setattr(daemon, "running", lambda _: os.getpid() if ours else 1)
+    dialog._start.click()
+    assert (dialog._question is not None) is ours
+    assert not dialog.running
+    assert ("outside of this program would take part" in dialog._state.text()) is not ours
+
+
+def test_a_benchmark_of_the_users_server_that_cannot_start_makes_room_again(
+    dialog: BenchmarkDialog, qtbot: QtBot
+) -> None:
+    """Else no engine would run any more."""
+    told: list[bool] = []
+    dialog.measuring.connect(told.append)
+    dialog.command = ("/no/such/program",)
+    dialog._run_as_guest()
+    qtbot.waitUntil(lambda: told == [True, False], timeout=10000)
+
+
+def test_at_the_end_of_the_program_it_may_tidy_up(dialog: BenchmarkDialog, qtbot: QtBot, tmp_path: Path) -> None:
+    """It is not killed in the midst, and no engine is begun for it any more."""
+    told: list[bool] = []
+    dialog.measuring.connect(told.append)
+    tidied = tmp_path / "tidied"
+    tidy = f"import pathlib, signal\ndef end(*_):\n    pathlib.Path({str(tidied)!r}).touch(); sys.exit()\n"
+    acting(dialog, tidy + "signal.signal(15, end); print('progress 1 9', file=sys.stderr, flush=True); time.sleep(60)")
+    dialog._run_as_guest()
+    qtbot.waitUntil(lambda: dialog._progress.value() == 1, timeout=10000)
+    dialog._leave()
+    assert tidied.exists()
+    assert not dialog.running
+    assert told == [True]
 
 
 @pytest.mark.parametrize(
@@ -91,11 +158,13 @@ def test_a_benchmark_that_cannot_start(dialog: BenchmarkDialog, qtbot: QtBot) ->
 
 
 @pytest.mark.parametrize("by", ["_stop", "close"])
-def test_cancel_and_close_leave_nothing_running(by: str, dialog: BenchmarkDialog, qtbot: QtBot) -> None:
+def test_cancel_and_close_leave_nothing_running(
+    by: str, dialog: BenchmarkDialog, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even where the benchmark does not listen."""
     deaf = "import signal; signal.signal(15, signal.SIG_IGN)\n"
     acting(dialog, deaf + "print('progress 1 9', file=sys.stderr, flush=True); time.sleep(60)")
-    dialog._kill.setInterval(200)
+    monkeypatch.setattr(benchmark_dialog, "_PATIENCE", 200)
     dialog._start.click()
     qtbot.waitUntil(lambda: dialog._progress.value() == 1, timeout=10000)
     dialog._stop.click() if by == "_stop" else dialog.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QAction, QColor, QGuiApplication, QHelpEvent, QImage
+from PySide6.QtGui import QAction, QColor, QFont, QFontMetricsF, QGuiApplication, QHelpEvent, QImage
 from PySide6.QtWidgets import QApplication, QLabel, QToolTip, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -86,11 +86,16 @@ def test_it_says_in_one_sentence_what_was_saved_for_what(page: BenefitPage, keep
 
 
 def test_the_first_day_says_what_will_be_seen(page: BenefitPage) -> None:
-    """No zeros, and no numbers that mean nothing."""
+    """No zeros, no numbers that mean nothing, and no axes without bars; all of it comes with the first preparation."""
     page.show()
     assert "Nothing to count yet" in says(page)
-    assert "how many seconds you did not have to wait" in says(page)
+    assert "how long you did not have to wait" in says(page)
     assert "0 s" not in says(page)
+    assert "\N{BLACK SQUARE}" not in says(page)
+    assert not chart(page).isVisible()
+    page.draw(snapshot(TODAY, at=NOW - 5))
+    assert "\N{BLACK SQUARE}" in says(page)
+    assert chart(page).isVisible()
 
 
 def test_what_is_unknown_is_said_to_be(page: BenefitPage) -> None:
@@ -125,7 +130,7 @@ def test_it_is_spoken(page: BenefitPage) -> None:
     assert "by day" in chart(page).accessibleName()
     lines = chart(page).accessibleDescription().splitlines()
     assert len(lines) == 1
-    assert "3.0 s saved; 1.0 min given up for guesses, 0.0 min for prompts; 2 of 3 preparations in time" in lines[0]
+    assert "3.0 s saved; 60.0 s given up for guesses, 0 s for prompts; 2 of 3 preparations in time" in lines[0]
 
 
 def test_a_day_tells_its_figures_under_the_mouse(page: BenefitPage, qtbot: QtBot) -> None:
@@ -175,3 +180,59 @@ def test_it_is_drawn_at_any_width(page: BenefitPage, width: int) -> None:
     page.resize(width, 400)
     page.show()
     assert QColor(theme.of(page).accent).name() in colours(chart(page).grab().toImage())
+
+
+def bars(page: BenefitPage) -> dict[str, int]:
+    """Return how high each colour stands in today's column, in pixels."""
+    picture, worn = chart(page).grab().toImage(), theme.of(page)
+    column = round(picture.width() - chart(page)._step() * picture.devicePixelRatio() / 2)
+    seen = [picture.pixelColor(column, y).name() for y in range(picture.height())]
+    return {name: seen.count(QColor(getattr(worn, name)).name()) for name in ("accent", "prepared")}
+
+
+def test_next_to_nothing_looks_like_it(page: BenefitPage) -> None:
+    """Four milliseconds are no full bar, nor are two seconds of the job; nor are they written as nothing."""
+    page.draw(snapshot(Day(DATES[-1], preparations=1, hits=1, lead=1.0, measured=1, saved=0.004, held_guessing=2.0)))
+    page.show()
+    assert bars(page)["accent"] <= 1
+    assert bars(page)["prepared"] <= 8
+    assert "< 0.1 s" in says(page).splitlines()
+    assert "2.0 s" in says(page).splitlines()
+    page.draw(snapshot(TODAY, at=NOW - 5))
+    assert bars(page)["accent"] > 50
+    assert bars(page)["prepared"] > 50
+
+
+def test_large_sums_are_written_in_hours(page: BenefitPage) -> None:
+    """In the figures and in words for those who cannot see."""
+    page.draw(snapshot(Day(DATES[-1], preparations=1, hits=1, measured=1, saved=12_390.0, held_serving=40_200.0)))
+    page.show()
+    assert {"3.4 h", "11.2 h"} <= set(says(page).splitlines())
+    assert "3.4 h saved; 0 s given up for guesses, 11.2 h for prompts" in chart(page).accessibleDescription()
+
+
+@pytest.mark.parametrize(("width", "points", "across"), [(900, 9, 4), (560, 9, 2), (900, 20, 2)])
+def test_it_gives_way_to_narrow_windows_and_large_type(
+    qtbot: QtBot, keep: Callable[..., None], width: int, points: int, across: int
+) -> None:
+    """The figures stand two by two, the legend wraps, and nothing has to be scrolled sideways."""
+    before = QApplication.font()
+    large = QFont(before)
+    large.setPointSize(points)
+    QApplication.setFont(large)
+    try:
+        keep(GOOD)
+        page = BenefitPage()
+        qtbot.addWidget(page)
+        page.resize(width, 640)
+        page.draw(snapshot(TODAY))
+        page.show()
+        numbers = [label for label in page.findChildren(QLabel) if label.property("role") == "number"]
+        tops = [label.mapTo(page, QPoint(0, 0)).y() for label in numbers]
+        assert tops.count(tops[0]) == across
+        assert page.horizontalScrollBar().maximum() == 0
+        picture = chart(page)
+        assert picture._advance("given up") <= picture._left()
+        assert QFontMetricsF(picture._small()).height() <= picture._label()
+    finally:
+        QApplication.setFont(before)

@@ -84,6 +84,40 @@ def test_an_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> 
     assert "usage: zat-scs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["pause", "--for", "abc"], "argument --for: abc is not a number of seconds above 0, such as 90"),
+        (["prepare", "--for", "86401"], "argument --for: 86401 is more than a day (86400 s)"),
+        (["engine", "--for", "x"], "argument --for: x is not a number of seconds above 0, such as 90"),
+        (["engine", "--for", "nan"], "argument --for: nan is not a number of seconds above 0, such as 90"),
+        (["stats", "--days", "x"], "argument --days: x is not a number of days from 1 to 400"),
+        (["benchmark", "--runs", "x"], "argument --runs: x is not allowed: expected 1 to 1000"),
+        (["benchmark", "--restore-ms", "x"], "argument --restore-ms: x is not allowed: expected 0 to 600000 ms"),
+        (["mock-server", "--port", "x"], "argument --port: x is not a port: expected 0 to 65535"),
+        (["mock-server", "--restore-ms", "x"], "argument --restore-ms: x is not allowed: expected 0 to 600000 ms"),
+    ],
+)
+def test_an_option_that_is_not_allowed_is_said_in_words(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What it is, and what is expected; no name of the program's own parts."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"error: {sentence}\n")
+
+
+@pytest.mark.parametrize("command", ["mock-server", "benchmark", "stress"])
+def test_a_command_with_options_of_its_own_is_called_as_it_was(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its usage can be typed as it is printed."""
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: zat-scs {command} [-h]")
+
+
 def test_settings_lists_values_with_their_sources(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,10 +127,10 @@ def test_settings_lists_values_with_their_sources(
     monkeypatch.setenv("ZAT_SCS_WEIGHT_AUD", "0.3")
     assert cli.main(["settings", "--config", str(settings), "--set", "KEYBOARD=OFF"]) == 0
     out = capsys.readouterr().out
-    for line in ("LAMBDA_DECAY = 0.2 (file)", "WEIGHT_AUD = 0.3 (environment)", "KEYBOARD = off (--set)"):
+    for line in ("LAMBDA_DECAY = 0.2  # file", "WEIGHT_AUD = 0.3  # environment", "KEYBOARD = false  # --set"):
         assert line in out
     assert "hunter2" not in out
-    assert "API_KEY = (set) (file)" in out
+    assert "# API_KEY = (set)  # file" in out
 
 
 def test_settings_as_markdown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,7 +189,9 @@ def test_the_demo_shows_the_whole_loop(tmp_path: Path) -> None:
 def test_doctor_says_what_is_missing_and_the_flag_that_changes_it(tmp_path: Path) -> None:
     """JSON for tools, sentences for people."""
     with StandIn() as server:
-        words = ["doctor", "--set", f"SERVER_URL={server.url}", "--set", "MICROPHONE=off"]
+        closed = {"FOLDING_URL": "ws://127.0.0.1:9/", "BOINC_URL": "127.0.0.1:9"}  # whatever runs on this machine
+        values = {"SERVER_URL": server.url, "MICROPHONE": "off", **closed}
+        words = ["doctor", *(word for name, value in values.items() for word in ("--set", f"{name}={value}"))]
         answer = run(tmp_path, *words, "--json", DISPLAY="")
         found = json.loads(answer.stdout)
         assert set(found) >= {"server", "background", "sensors", "benefit", "settings"}
@@ -185,6 +221,18 @@ def test_forget_deletes_what_was_saved(tmp_path: Path) -> None:
     """With nothing saved it says so; what lies elsewhere is named, and the exit code tells."""
     answer = run(tmp_path, "forget")
     assert (answer.returncode, answer.stdout) == (0, "Deleted 0 saved contexts.\n")
+
+
+def test_forget_deletes_what_a_broken_list_does_not_name(tmp_path: Path) -> None:
+    """What lies where `zat-scs serve` keeps it is a conversation all the same."""
+    data = Path(user_folders(tmp_path)["XDG_DATA_HOME"]) / "zat-scs"
+    slot = data / "slots" / "zat-scs-0123456789ab-a.bin"
+    slot.parent.mkdir(parents=True)
+    slot.write_bytes(b"x")
+    (data / "contexts.json").write_bytes(b"{")
+    answer = run(tmp_path, "forget")
+    assert (answer.returncode, answer.stdout) == (0, "Deleted 1 saved context.\n")
+    assert not slot.exists()
 
 
 def test_forget_habits_deletes_what_was_learned(tmp_path: Path) -> None:

@@ -156,11 +156,11 @@ def test_the_picker_sifts_and_hands_over_a_name(qtbot: QtBot) -> None:
     dialog.show()
     ok = dialog._buttons.button(dialog._buttons.StandardButton.Ok)
     assert not ok.isEnabled()
-    dialog._filter.setText("tra")
+    qtbot.keyClicks(dialog._filter, "tra")
     assert [dialog._list.item(row).isHidden() for row in range(2)] == [True, False]
-    dialog._list.setCurrentRow(1)
-    with qtbot.waitSignal(dialog.chosen) as chosen:
-        ok.click()
+    assert ok.isEnabled()
+    with qtbot.waitSignal(dialog.chosen, timeout=1000) as chosen:
+        qtbot.keyClick(dialog._filter, Qt.Key.Key_Return)
     assert chosen.args == ["train.py"]
     assert not dialog.isVisible()
 
@@ -170,7 +170,7 @@ def test_a_hidden_choice_is_no_choice(qtbot: QtBot) -> None:
     dialog = ProcessPicker({"blender": 1, "train.py": 8})
     qtbot.addWidget(dialog)
     dialog._list.setCurrentRow(0)
-    dialog._filter.setText("tra")
+    dialog._filter.setText("none of them")
     with qtbot.assertNotEmitted(dialog.chosen):
         dialog.accept()
 

@@ -57,7 +57,7 @@ def rig(qtbot: QtBot) -> Iterator[Rig]:
     before = {thread for thread in threading.enumerate() if not isinstance(thread, threading._DummyThread)}
     rig = Rig()
     rig.thread.start()
-    qtbot.waitUntil(lambda: len(rig.view.seen) > 2)
+    qtbot.waitUntil(lambda: len(rig.view.seen) > 2, timeout=20_000)
     yield rig
     assert rig.thread.stop()
     assert rig.thread.isFinished()
@@ -76,13 +76,13 @@ def test_snapshots_arrive_on_the_main_thread(rig: Rig) -> None:
 def test_events_reach_the_engine(rig: Rig, qtbot: QtBot) -> None:
     """What is posted shows in a snapshot."""
     rig.thread.post(Paused(60.0))
-    qtbot.waitUntil(lambda: rig.view.seen[-1].paused)
+    qtbot.waitUntil(lambda: rig.view.seen[-1].paused, timeout=20_000)
 
 
 def test_stopping_gives_the_card_back_first(rig: Rig, qtbot: QtBot) -> None:
     """Before the sensors and the server's side are closed; the last snapshot says that all is over."""
     assert rig.thread.stop()
-    qtbot.waitUntil(lambda: rig.view.seen[-1].closed)
+    qtbot.waitUntil(lambda: rig.view.seen[-1].closed, timeout=20_000)
     log = rig.parts.log
     assert log.index("share close") < next(i for i, line in enumerate(log) if line.startswith("link close"))
 
@@ -94,7 +94,7 @@ def test_an_engine_that_breaks_is_reported(rig: Rig, qtbot: QtBot, caplog: pytes
         raise RuntimeError("a defect")
 
     rig.parts.shares[0].beat = break_down
-    qtbot.waitUntil(lambda: rig.view.reasons == ["a defect"])
+    qtbot.waitUntil(lambda: rig.view.reasons == ["a defect"], timeout=20_000)
     assert "share close" in rig.parts.log
     assert "the engine failed" in caplog.text
 

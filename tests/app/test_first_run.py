@@ -1,10 +1,13 @@
 """The first start: what is asked, what is preselected, and what comes of the answer."""
 
 import re
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QLabel
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QFont
+from PySide6.QtWidgets import QApplication, QDialog, QLabel
 from pytestqt.qtbot import QtBot
 
 from app import consent
@@ -29,10 +32,58 @@ def texts_of(dialog: FirstRun) -> str:
 
 
 def test_it_says_what_is_sensed_and_what_never_is(qtbot: QtBot) -> None:
-    """Times and loudness; never which keys or words; contexts hold conversations; nothing leaves the machine."""
+    """All that is kept, and what never is; contexts hold conversations; nothing leaves the machine."""
     text = texts_of(dialog_of(qtbot))
-    for words in ("when keys are pressed", "how loud", "which keys", "what is said", "conversations", "Nothing leaves"):
+    sensed = (
+        "when keys are pressed",
+        "of which kind",
+        "how loud",
+        "whether it is a voice",
+        "which program is in front",
+    )
+    for words in (*sensed, "its title as a hash", "which keys they are", "what is said", "what a title says"):
         assert words in text
+    for words in ("prompts come", "conversations", "Nothing leaves this machine"):
+        assert words in text
+
+
+@pytest.fixture
+def type_size() -> Iterator[Callable[[float], None]]:
+    """Return what gives the desktop a type of so many points."""
+    before = QApplication.font()
+
+    def give(points: float) -> None:
+        font = QFont(before)
+        font.setPointSizeF(points)
+        QApplication.setFont(font)
+
+    yield give
+    QApplication.setFont(before)
+
+
+@pytest.mark.parametrize(
+    ("screen", "points", "scrolls"),
+    [(QSize(911, 512), 9, False), (QSize(911, 512), 20, True), (QSize(1920, 1080), 20, False)],
+)
+def test_no_part_of_the_text_is_out_of_reach(
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
+    type_size: Callable[[float], None],
+    *,
+    screen: QSize,
+    points: float,
+    scrolls: bool,
+) -> None:
+    """It is scrolled where a screen is too small for it, and only there; the questions stay in sight."""
+    type_size(points)
+    monkeypatch.setattr(FirstRun, "screen", lambda _: SimpleNamespace(availableSize=lambda: screen))
+    dialog = dialog_of(qtbot)
+    assert dialog.size().boundedTo(screen) == dialog.size()
+    below = dialog._reading.verticalScrollBar().maximum()
+    assert (below > 0) is scrolls
+    assert below + dialog._reading.height() >= dialog._reading.needs()
+    for asked in (*dialog.choices.values(), dialog.start):
+        assert asked.visibleRegion().boundingRect() == asked.rect()
 
 
 def test_the_microphone_is_not_preselected(qtbot: QtBot) -> None:
@@ -111,7 +162,8 @@ def test_it_is_usable_by_keyboard(qtbot: QtBot) -> None:
 
 
 def test_until_it_is_answered_nothing_is_sensed_or_kept() -> None:
-    """Whatever the settings say."""
+    """Whatever the settings say; the window in front is no exception."""
     gated = consent.gated(Settings())
     assert (gated.keyboard, gated.microphone, gated.keep_context) == (False, False, False)
+    assert (gated.window_filter, gated.learned) == (False, False)
     assert gated.replace(dict.fromkeys(consent.GATED, True)) == Settings()

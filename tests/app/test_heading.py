@@ -1,5 +1,8 @@
 """The window's heading: what it says, and that nothing jumps."""
 
+from dataclasses import replace
+
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -38,3 +41,20 @@ def test_the_heading_says_why_it_is_prepared_and_nothing_jumps(qtbot: QtBot) -> 
     assert heading.sizeHint().height() == size.height()
     heading.draw(IDLE)
     assert "because" not in says(heading)
+
+
+def test_a_reason_that_is_too_long_ends_in_dots(qtbot: QtBot) -> None:
+    """No letter is cut; all of it is in the tooltip."""
+    heading = Heading()
+    qtbot.addWidget(heading)
+    heading.resize(400, 100)
+    prepared = Snapshot(at=0.0, state=State.SPECULATIVE_PREPARED)
+    heading.draw(replace(prepared, because="a window that prompts come from, 12 s after a reply, typing"))
+    heading.show()
+    line = heading._because
+    assert "after a reply, typing" in line.toolTip()
+    seen = line.grab().toImage()
+    shortened = line.fontMetrics().elidedText(line.text(), Qt.TextElideMode.ElideRight, line.width())
+    assert shortened.endswith("…")
+    heading.draw(replace(prepared, because=shortened.removeprefix("Prepared because: ")))
+    assert line.grab().toImage() == seen

@@ -25,7 +25,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def ready(qtbot: QtBot) -> HotKey:
     """Return a key that has been asked for."""
     key = HotKey()
-    with qtbot.waitSignal(key.settled):
+    with qtbot.waitSignal(key.settled, timeout=20_000):
         key.start()
     return key
 
@@ -39,7 +39,7 @@ def test_it_is_heard_in_every_window(qtbot: QtBot, screen: str, locks: tuple[str
     assert key.state == "on"
     for lock in locks:
         xdotool(screen, "key", lock)
-    with qtbot.waitSignal(key.pressed):
+    with qtbot.waitSignal(key.pressed, timeout=20_000):
         xdotool(screen, "key", KEYS)
     key.stop()
     assert not [thread for thread in threading.enumerate() if thread.name == "hot-key"]

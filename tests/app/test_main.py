@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from helpers.desktop import display, focused_window, needs, type_keys, xdotool
+from helpers.desktop import display, focused_window, needs, press_until, type_keys
 from helpers.engine_process import ROOT, engine_process
 from helpers.job import Job, background_job, unique_name
 from helpers.tray_host import Notifier, close_window, icon_place, panel, session_bus, window_manager, windows
@@ -119,8 +119,8 @@ def test_a_session_that_breaks_off_leaves_no_job_held(tmp_path: Path, server: St
 def test_the_key_prepares_from_any_window(tmp_path: Path, screen: str, server: StandIn) -> None:
     """The job is held though no window of ours has the focus, or is even there."""
     with tray_in("COLD_IDLE", tmp_path, screen, server) as (tray, job):
-        xdotool(screen, "key", "ctrl+alt+shift+p")
-        tray.wait_snapshot("the preparation", state="SPECULATIVE_PREPARED")
+        prepared = lambda: tray.snapshot().get("state") == "SPECULATIVE_PREPARED"  # noqa: E731
+        press_until(screen, "ctrl+alt+shift+p", prepared, what="the preparation")
         wait_until(lambda: job.stopped, what="the job to be held")
         assert tray.end() == (0, "")
         assert job.running
@@ -166,7 +166,7 @@ def test_an_engine_that_runs_already_is_shown_and_steered(tmp_path: Path, screen
         env = {"DBUS_SESSION_BUS_ADDRESS": bus}
         with Notifier(bus) as desktop, tray_process(tmp_path, screen, QUIET, env=env) as tray:
             wait_until(lambda: desktop.items, what="the icon")
-            wait_until(lambda: any("background job" in label for label in desktop.menu()), what="the sentence")
+            wait_until(lambda: any("held back" in label for label in desktop.menu()), what="the sentence")
             assert not desktop.menu()["Microphone"][1].get("enabled", True)
             desktop.click("Pause until resumed")
             engine.wait_snapshot("the pause", lambda seen: seen["paused"])
@@ -177,7 +177,7 @@ def test_an_engine_that_runs_already_is_shown_and_steered(tmp_path: Path, screen
             assert tray.end() == (0, "")
         assert engine.process.poll() is None
         with tray_process(tmp_path, screen, QUIET) as tray:
-            tray.wait_log("it is shown here")
+            wait_until(lambda: tray.log.count("it is shown here") == 2, what="the second tray to show it")
             assert engine.end() == 0
             wait_until(lambda: tray.snapshot() and tray.ask()["kind"] == "tray", what="an engine of its own")
             assert tray.end() == (0, "")
@@ -185,12 +185,12 @@ def test_an_engine_that_runs_already_is_shown_and_steered(tmp_path: Path, screen
 
 def test_the_login_opens_nothing_until_it_is_set_up(tmp_path: Path, screen: str) -> None:
     """It waits in the tray, senses nothing and keeps nothing, whatever the settings say."""
-    sets = {**QUIET, "KEYBOARD": "on", "MICROPHONE": "on", "KEEP_CONTEXT": "on"}
+    sets = {**QUIET, "KEYBOARD": "on", "MICROPHONE": "on", "WINDOW_FILTER": "on", "KEEP_CONTEXT": "on"}
     with panel(screen, tmp_path), tray_process(tmp_path, screen, sets, "--autostart", answered=False) as tray:
         tray.wait_snapshot("the engine", paused=False)
         wait_until(lambda: icon_place(screen), what="the icon")
         sensors = tray.snapshot()["sensors"]
-        assert (sensors["keyboard"], sensors["microphone"]) == ("off", "off")
+        assert sensors == {"keyboard": "off", "microphone": "off", "window": "off"}
         assert windows(screen) == []
         assert tray.end() == (0, "")
 

@@ -9,7 +9,8 @@ from pytestqt.qtbot import QtBot
 
 from app.heading import Heading
 from app.history import Counts
-from app.meters import EvidencePanel, JobPanel, Meter, ServerPanel, TodayPanel
+from app.job_panel import JobPanel
+from app.meters import EvidencePanel, Meter, ServerPanel, TodayPanel
 from app.steady import Figure
 from engine.events import ContextState, ServerState, Snapshot, State
 
@@ -54,11 +55,13 @@ def test_evidence_shows_every_sensor(qtbot: QtBot) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, ("The job has the card", "Can be held by process")),
-        ({"background_share": 10, "background_verified": True}, ("keeps 10 %", "✓ Held by process, verified")),
-        ({"background_share": 0, "background_verified": False}, ("keeps 0 %", "✗ Held by process, but not seen")),
+        ({}, ("The job is not held", "Can be held by process")),
+        ({"background_share": 10, "background_verified": True}, ("The job is held", "✓ Held by process, verified")),
+        ({"background_share": 0, "background_verified": False}, ("job is held", "✗ Held by process, but not seen")),
+        ({"backend": "mps", "background_share": 10}, ("The job keeps 10 %",)),
         ({"background_share": 10}, ("nothing to verify",)),
-        ({"backend": "null"}, ("No way to hold it fits",)),
+        ({"backend": "null"}, ("Nothing to hold",)),
+        ({"backend": "null", "refused": (("mps", "no server runs"),)}, ("Nothing to hold", "No way to hold it fits")),
         ({"background_share": 10, "deadline_in": 12.4}, ("Given back in 12 s",)),
         ({"background_detail": "x: stopped"}, ("x: stopped",)),
     ],
@@ -70,6 +73,37 @@ def test_the_job_in_words(changes: dict[str, object], expected: tuple[str, ...],
     panel.draw(replace(IDLE, **changes))  # type: ignore[arg-type]  # of the parameters above
     for words in expected:
         assert words in says(panel)
+
+
+@pytest.mark.parametrize(
+    ("backend", "held", "free"),
+    [
+        ("folding", "Folding@home is held", "Folding@home is not held"),
+        ("boinc", "BOINC is held", "BOINC is not held"),
+        ("process", "blender is held", "blender is not held"),
+        ("folding+process", "Folding@home and blender are held", "Folding@home and blender are not held"),
+    ],
+)
+def test_the_job_is_called_by_what_holds_it(backend: str, held: str, free: str, qtbot: QtBot) -> None:
+    """The settings name a program; who is spoken to may be another. Only MPS leaves a true share."""
+    panel = JobPanel()
+    qtbot.addWidget(panel)
+    panel.name = "blender"
+    panel.draw(replace(IDLE, backend=backend, background_share=10))
+    assert panel._share.text() == held
+    panel.draw(replace(IDLE, backend=backend))
+    assert panel._share.text() == free
+
+
+def test_a_job_that_is_not_to_be_held_is_no_trouble(qtbot: QtBot) -> None:
+    """It says that it was switched off, once and in plain words."""
+    panel = JobPanel()
+    qtbot.addWidget(panel)
+    panel.off = True
+    panel.draw(replace(IDLE, backend="null", background_detail="switched off"))
+    assert says(panel).splitlines()[1:] == ["Switched off"]
+    panel.draw(replace(IDLE, backend="null", background_detail="switched off", deadline_in=12.4))
+    assert says(panel).splitlines()[1:] == ["Switched off"]
 
 
 def test_refused_ways_unfold_by_the_keyboard(qtbot: QtBot) -> None:

@@ -9,6 +9,7 @@ from app.notices import QUIET, Notices
 from engine.config.settings import Settings
 from engine.config.store import Loaded
 from engine.events import ServerState, Snapshot, State
+from engine.telemetry.moments import IN_CALL
 from engine.telemetry.supervisor import STARTING
 
 pytestmark = pytest.mark.usefixtures("qtbot")
@@ -104,6 +105,11 @@ def test_a_sensor_that_is_just_starting_is_no_news(told: Told) -> None:
     """It is so for a moment after each start."""
     starting = replace(UP, sensors={"keyboard": STARTING, "microphone": STARTING})
     assert told.see(starting, 0, 1) == []
+
+
+def test_a_call_is_no_trouble(told: Told) -> None:
+    """The microphone works; what is said is for somebody else."""
+    assert told.see(replace(UP, sensors={"keyboard": "on", "microphone": IN_CALL}), 0, 1) == []
 
 
 def test_a_threshold_at_its_bound_is_no_news(told: Told) -> None:

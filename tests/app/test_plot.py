@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QTransform
+from PySide6.QtCore import QEvent, QObject, QPoint, QPointF, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QPaintEvent, QPicture, QRegion, QTransform
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
@@ -52,6 +52,32 @@ class Shown:
 
     def _count(self) -> None:
         self.redraws += 1
+
+
+class Painted(QObject):
+    """Remembers which part of the plot was painted."""
+
+    def __init__(self, plot: Plot) -> None:
+        super().__init__()
+        self.region = QRegion()
+        plot.viewport().installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - overrides Qt's
+        """Remember, and let everything pass."""
+        del watched
+        if isinstance(event, QPaintEvent):
+            self.region += event.region()
+        return False
+
+
+def words_of(plot: Plot, side: str) -> list[str]:
+    """Return the words that an axis has room for."""
+    axis, picture = plot.getPlotItem().getAxis(side), QPicture()
+    painter = QPainter(picture)
+    painter.setFont(axis.style["tickFont"])
+    words = [text for _, _, text in axis.generateDrawSpecs(painter)[2]]
+    painter.end()
+    return words
 
 
 def place(plot: Plot, seconds: float, height: float) -> QPoint:
@@ -198,3 +224,40 @@ def test_an_empty_history_is_an_empty_plot(qtbot: QtBot) -> None:
     shown.plot._history.add(replace(filled(1).last or Snapshot(AT, State.COLD_IDLE), threshold=0.4))
     shown.plot.redraw()
     assert shown.plot._threshold.isVisible()
+
+
+def test_all_of_it_is_painted_anew_when_something_moves(qtbot: QtBot) -> None:
+    """On a screen, not only in a picture that is taken of it: all layers cover the view as it is now."""
+    shown = Shown(qtbot, filled())
+    shown.window.show()
+    qtbot.waitExposed(shown.window)
+    plot = shown.plot
+    plot._timer.stop()
+    QGuiApplication.processEvents()
+    for layer in (plot._picture, plot._marks):
+        assert layer.boundingRect() == plot.getViewBox().viewRect()
+    painted = Painted(plot)
+    assert plot._history.last
+    plot._history.add(replace(plot._history.last, at=AT + 301, moves=()))
+    plot.redraw()
+    qtbot.waitUntil(lambda: not painted.region.isEmpty(), timeout=5000)
+    view = plot.getViewBox().sceneBoundingRect()
+    assert painted.region.boundingRect().width() >= view.width()
+    assert painted.region.boundingRect().height() >= view.height()
+
+
+def test_axes_have_room_for_their_words(qtbot: QtBot) -> None:
+    """Whatever size of type the desktop has, and when it changes."""
+    shown = Shown(qtbot, filled(10))
+    shown.window.resize(900, 400)
+    shown.window.show()
+    for size in (9, 14, 20):
+        font = shown.plot.font()
+        font.setPointSize(size)
+        shown.plot.setFont(font)
+        QGuiApplication.processEvents()
+        below = shown.plot.getPlotItem().getAxis("bottom")
+        assert below.style["tickFont"].pointSize() == size
+        assert below.height() > shown.plot.fontMetrics().height() + 8
+        assert {"0", "0.5", "1"} <= set(words_of(shown.plot, "left"))
+        assert {"50 s", "10 s", "now"} <= set(words_of(shown.plot, "bottom"))

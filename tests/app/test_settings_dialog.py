@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from PySide6.QtWidgets import QLabel, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import editors, setting_row, settings_dialog
@@ -40,6 +40,7 @@ def test_it_shows_exactly_what_is_declared(qtbot: QtBot, tmp_path: Path) -> None
         said = says(dialog._rows[spec.name])
         assert spec.title in said
         assert spec.help in said
+        assert f"In settings.toml: {spec.name}." in said
         assert dialog.editor(spec.name).value() == spec.default
         assert ("reopens" in said) is not spec.live
 
@@ -189,3 +190,33 @@ def test_every_field_has_a_name_for_those_who_cannot_see(qtbot: QtBot, tmp_path:
         assert spec.secret or field.accessibleName() == spec.title
     dialog.editor("WEIGHT_KEY").set_value(2.0)
     assert "not allowed" in cast("QWidget", dialog.editor("WEIGHT_KEY")).accessibleDescription()
+
+
+def field_of(dialog: SettingsDialog, name: str) -> QWidget:
+    """Return what one types into."""
+    made = dialog.editor(name)
+    return made._field if isinstance(made, editors.Secret) else cast("QWidget", made)
+
+
+def see_all(dialog: SettingsDialog) -> None:
+    """Turn to each group once, so that all of it was laid out."""
+    for group in dict.fromkeys(spec.group for spec in specs()):
+        dialog.turn_to(group)
+        QApplication.processEvents()
+
+
+def test_fields_are_easy_to_hit(qtbot: QtBot, tmp_path: Path) -> None:
+    """None is lower than 30 pixels, however small the type."""
+    dialog = opened(qtbot, tmp_path / "settings.toml")
+    see_all(dialog)
+    assert [spec.name for spec in specs() if field_of(dialog, spec.name).height() < 30] == []
+
+
+def test_large_type_is_not_cut(qtbot: QtBot, tmp_path: Path, large_type: None) -> None:
+    """Neither the groups nor what stands in the fields."""
+    del large_type
+    dialog = opened(qtbot, tmp_path / "settings.toml")
+    see_all(dialog)
+    assert dialog._nav.viewport().width() >= dialog._nav.sizeHintForColumn(0)
+    fields = [field_of(dialog, spec.name) for spec in specs()]
+    assert [field.accessibleName() for field in fields if field.height() < field.sizeHint().height()] == []

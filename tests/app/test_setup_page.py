@@ -1,8 +1,10 @@
 """The set-up page: what it finds, what it advises, and that it looks again while it is seen."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
@@ -12,7 +14,7 @@ from app.steps import Snippet
 from diagnostics import doctor
 from diagnostics.advice import advise, shown, start_lines
 from diagnostics.mock_server import StandIn
-from engine.config.settings import Settings
+from engine.config.settings import Settings, spec
 from engine.config.store import Loaded
 from engine.events import Snapshot, State
 
@@ -148,7 +150,7 @@ def test_advice_names_what_it_costs_and_the_fix() -> None:
         (lambda found: found["server"].update(metrics=False), "--metrics"),
         (lambda found: found["server"].update(slot_save_path=None), "--slot-save-path FOLDER"),
         (lambda found: found["server"].update(unified_memory="off"), "GGML_CUDA_ENABLE_UNIFIED_MEMORY=1"),
-        (lambda found: found["background"].update(processes=0), 'BACKGROUND_PROCESS_NAME = "fahclient"'),
+        (lambda found: found["background"].update(processes=0), ""),
         (
             lambda found: found["background"].update(chosen="null", refused={"process": "set FALLBACK_TO_SUSPEND"}),
             "FALLBACK_TO_SUSPEND = true",
@@ -166,3 +168,47 @@ def test_advice_names_what_it_costs_and_the_fix() -> None:
         assert entry["fix"] == fix
         assert entry["what"]
         assert entry["cost"]
+
+
+@pytest.mark.parametrize("way", ["boinc", "folding", "boinc+folding"])
+def test_a_job_that_is_spoken_to_needs_no_name(qtbot: QtBot, tmp_path: Path, way: str) -> None:
+    """That no program of the default name runs is no step left to do: all is set once the job was handed over."""
+    found = findings()
+    found["background"].update(chosen=way, processes=0)
+    page = page_for(qtbot, tmp_path)
+    page.draw(replace(RUNNING, background_share=10, background_verified=True))
+    page.show_findings({**found, "advice": advise(found, Settings())})
+    assert "All set" in says(page)
+    assert "is running" not in says(page)
+
+
+def test_a_method_that_is_named_needs_no_other_job() -> None:
+    """BOINC that does not answer is what is missing, not fahclient."""
+    found = findings()
+    found["background"].update(chosen="null", processes=0, refused={"boinc": "no BOINC client answers"})
+    (entry,) = advise(found, Settings(background_method="boinc"))
+    assert entry["what"] == "No way to hold the job fits"
+
+
+def test_a_job_that_is_to_be_left_alone_is_no_step_left_to_do(qtbot: QtBot, tmp_path: Path) -> None:
+    """Nor is a hand-over that cannot come."""
+    found = findings()
+    found["background"].update(chosen="null", detail="switched off", processes=0)
+    page = page_for(qtbot, tmp_path, background_method="off")
+    page.show_findings({**found, "advice": advise(found, Settings(background_method="off"))})
+    assert "All set: the job is left alone, as you chose" in says(page)
+    assert "hand-over" not in says(page)
+
+
+def test_a_line_to_copy_says_where_it_goes(qtbot: QtBot, tmp_path: Path) -> None:
+    """A setting by its group and title in the dialog, as they are declared; a flag of the server goes elsewhere."""
+    found = findings(metrics=False)
+    found["background"].update(chosen="null", refused={"process": "set FALLBACK_TO_SUSPEND"})
+    advice = advise(found, Settings())
+    suspend = spec("FALLBACK_TO_SUSPEND")
+    place = f"Settings › {suspend.group} › {suspend.title}"  # noqa: RUF001 - as it is shown
+    assert [entry["place"] for entry in advice] == ["", place]
+    page = page_for(qtbot, tmp_path)
+    page.show_findings({**found, "advice": advice})
+    assert says(page).count(f"{place}, or in settings.toml") == 1
+    assert says(page).count("settings.toml") == 1

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sys
 import types
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from app.dialogs import key_in_words
 from app.first_run import FirstRun
 from app.host import Host
 from app.shell import Shell
+from engine import daemon
 from engine.clock import SystemClock
 from engine.config import store
 from engine.events import (
@@ -81,7 +83,7 @@ class Rig:
         post = host.post
         host.post = lambda event: (self.posted.append(event), post(event))  # type: ignore[method-assign]
         self.host = host
-        with self.qtbot.waitSignal(host.seen):
+        with self.qtbot.waitSignal(host.seen, timeout=20_000):
             self.shell.start()
         return self.shell
 
@@ -107,6 +109,16 @@ def button(dialog: QDialog, text: str) -> QAbstractButton:
     return next(b for b in dialog.findChildren(QAbstractButton) if b.text().replace("&", "") == text)
 
 
+def test_it_rests_while_the_benchmark_measures_the_users_server(rig: Rig) -> None:
+    """Its own engine would foresee and hold beside the benchmark's; afterwards it goes on."""
+    shell = rig.start()
+    shell._make_room(True)
+    assert daemon.running(store.state_folder()) is None
+    with rig.qtbot.waitSignal(rig.host.seen, timeout=20_000):
+        shell._make_room(False)
+    assert daemon.running(store.state_folder()) == os.getpid()
+
+
 def test_actions_become_events(rig: Rig) -> None:
     """Prepare, give back, each pause, resume: the engine hears of each by an event, and of nothing else."""
     shell = rig.start()
@@ -129,7 +141,7 @@ def test_the_key_prepares(rig: Rig) -> None:
 def test_the_state_is_shown(rig: Rig, qtbot: QtBot) -> None:
     """Snapshots reach the menu, and the window if there is one, which then shows what went before too."""
     shell = rig.start()
-    qtbot.waitUntil(lambda: "job" in shell.actions.status.text())
+    qtbot.waitUntil(lambda: "job" in shell.actions.status.text(), timeout=20_000)
     shell.actions.window.trigger()
     assert shell.window is not None
     assert shell.window.isVisible()
@@ -181,7 +193,7 @@ def test_nothing_is_sensed_before_it_is_answered(rig: Rig, qtbot: QtBot) -> None
     assert rig.parts.keys.state == "off"
     assert shell.actions.setup.isVisible()
     assert shell.actions.status.text().startswith("Not set up yet. ")
-    qtbot.waitUntil(lambda: len(dialogs(FirstRun)) == 1)
+    qtbot.waitUntil(lambda: len(dialogs(FirstRun)) == 1, timeout=20_000)
     dialogs(FirstRun)[0].accept()
     assert [event.settings.keyboard for event in rig.posted if isinstance(event, SettingsChanged)] == [True]
     wait_until(lambda: rig.parts.keys.state == "on", what="the keyboard to be opened")
@@ -194,7 +206,7 @@ def test_the_login_asks_nothing_until_it_is_clicked(rig: Rig, qtbot: QtBot) -> N
     shell = rig.start(answered=False, on_login=True)
     assert dialogs() == []
     shell.tray.opened.emit()
-    qtbot.waitUntil(lambda: len(dialogs(FirstRun)) == 1)
+    qtbot.waitUntil(lambda: len(dialogs(FirstRun)) == 1, timeout=20_000)
     shell.tray.opened.emit()
     assert len(dialogs(FirstRun)) == 1
     dialogs(FirstRun)[0].accept()
@@ -270,7 +282,7 @@ def test_the_log_folder_opens(rig: Rig, own_folders: Path, monkeypatch: pytest.M
 def test_without_a_tray_the_window_stands_in(rig: Rig, qtbot: QtBot) -> None:
     """After its patience is over it opens, says why, and closing it ends the program."""
     shell = rig.start(patience=1.0)
-    qtbot.waitUntil(lambda: shell.window is not None and shell.window.isVisible())
+    qtbot.waitUntil(lambda: shell.window is not None and shell.window.isVisible(), timeout=20_000)
     assert QGuiApplication.quitOnLastWindowClosed()
     shell.tray.appeared.emit()
     assert not QGuiApplication.quitOnLastWindowClosed()
@@ -300,6 +312,15 @@ def test_how_to_prepare_by_a_key_is_said(rig: Rig) -> None:
     assert key_in_words(shell, "on") == "Ctrl+Alt+Shift+P prepares now, in every window."
     assert "“zat-scs prepare”" in key_in_words(shell, "unavailable: no X server")
     assert "(no X server)." in key_in_words(shell, "unavailable: no X server")
+
+
+def test_the_menu_names_the_key_only_where_it_works_everywhere(rig: Rig) -> None:
+    """Where it would be heard in our own window only, it is not promised."""
+    shell = rig.start()
+    for state, shown in (("on", "Ctrl+Alt+Shift+P"), ("unavailable: another program has taken this key", "")):
+        shell.hotkey.state = state
+        shell.hotkey.settled.emit()
+        assert shell.actions.prepare.shortcut().toString() == shown
 
 
 def test_the_log_lies_in_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,9 @@ EMPTY = Day("2026-11-29")
     [
         (GOOD, "12.4 s saved for each minute of background work given up"),
         (Day("", preparations=1, hits=1, measured=1, saved=1.0), "1.0 s saved, and no background work given up"),
-        (Day("", preparations=1, measured=1, held_guessing=60.0), "0.0 s saved for each minute"),
+        (Day("", preparations=1, measured=1, held_guessing=60.0), "Nothing saved yet for 60.0 s of background work"),
+        (Day("", measured=1, saved=0.004, held_guessing=60.0), "< 0.1 s saved for each minute of background work"),
+        (Day("", preparations=1, measured=1), "0 s saved, and no background work given up"),
         (EMPTY, "Nothing can be said yet: nothing was prepared"),
         (Day("", preparations=3, false_alarms=3), "no prompt has followed a preparation"),
         (Day("", preparations=3, hits=3), "--metrics"),
@@ -44,11 +46,40 @@ def test_a_sentence_says_what_it_rests_on() -> None:
     assert stats.footnote([EMPTY]) == ""
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 s"),
+        (0.004, "< 0.1 s"),
+        (0.1, "0.1 s"),
+        (89.9, "89.9 s"),
+        (90.0, "1.5 min"),
+        (5399.0, "90.0 min"),
+        (5400.0, "1.5 h"),
+        (40_200.0, "11.2 h"),
+        (3_600_000.0, "1,000 h"),
+    ],
+)
+def test_a_time_is_written_as_it_is_thought_of(seconds: float, text: str) -> None:
+    """In seconds, minutes or hours; what is little is not written as nothing."""
+    assert stats.span(seconds) == text
+
+
+def test_a_time_without_tenths() -> None:
+    """Only where they say little."""
+    assert [stats.span(seconds, short=True) for seconds in (0.0, 9.9, 75.6, 1722.0)] == [
+        "0 s",
+        "9.9 s",
+        "76 s",
+        "29 min",
+    ]
+
+
 def test_the_table_has_a_line_a_day_and_their_sum() -> None:
     """What is not known is a dash."""
     lines = stats.table([EMPTY, GOOD]).splitlines()
     assert [line.split()[0] for line in lines] == ["day", "2026-11-29", "2026-11-30", "all"]
-    assert lines[1].split() == ["2026-11-29", "0", "0", "0", "-", "0", "-", "0.0", "min", "0.0", "min", "0.00"]
+    assert lines[1].split() == ["2026-11-29", "0", "0", "0", "-", "0", "-", "0", "s", "0", "s", "0.00"]
     assert lines[2].split()[1:7] == ["12", "9", "2", "4.0", "s", "12,340"]
     assert len({len(line) for line in lines}) == 1
     assert max(map(len, lines)) <= 120

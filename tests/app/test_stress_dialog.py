@@ -35,16 +35,23 @@ def test_what_it_says_and_how_it_ends_is_shown(
     """Both streams, and the exit code in words."""
     script = f"import sys; print(sys.argv[1:]); print('oh', file=sys.stderr); sys.exit({code})"
     dialog = dialog_of(qtbot, monkeypatch, script)
-    qtbot.waitUntil(lambda: state(dialog) == verdict)
+    qtbot.waitUntil(lambda: state(dialog) == verdict, timeout=20_000)
     assert "['stress']" in words(dialog)
     assert "oh" in words(dialog)
+
+
+def test_it_says_how_long_it_takes(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the README says."""
+    dialog = dialog_of(qtbot, monkeypatch, "import time; time.sleep(60)")
+    assert "a quarter of an hour" in state(dialog)
+    dialog.reject()
 
 
 def test_closing_it_ends_the_test(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Politely, so that it can give everything back."""
     script = "import signal, time; signal.signal(15, lambda *a: exit(print('back'))); print('go', flush=True)\n"
     dialog = dialog_of(qtbot, monkeypatch, script + "time.sleep(60)")
-    qtbot.waitUntil(lambda: "go" in words(dialog))
+    qtbot.waitUntil(lambda: "go" in words(dialog), timeout=20_000)
     dialog.reject()
     assert "back" in words(dialog)
 
@@ -54,4 +61,4 @@ def test_a_program_that_cannot_be_started_is_said(qtbot: QtBot, monkeypatch: pyt
     monkeypatch.setattr(itself, "told", lambda *words: ["/nowhere/zat-scs", *words])
     dialog = StressDialog()
     qtbot.addWidget(dialog)
-    qtbot.waitUntil(lambda: state(dialog).startswith("Ended: "))
+    qtbot.waitUntil(lambda: state(dialog).startswith("Ended: "), timeout=20_000)

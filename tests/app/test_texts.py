@@ -25,8 +25,9 @@ PREPARED = Snapshot(
 @pytest.mark.parametrize(
     ("snapshot", "sentence"),
     [
-        (IDLE, "Waiting for signs of a prompt; the background job has the card."),
-        (replace(IDLE, holding=True), "Waiting for quiet after a false alarm; the background job has the card."),
+        (IDLE, "Waiting for signs of a prompt; nothing is held back."),
+        (replace(IDLE, backend="process"), "Waiting for signs of a prompt; the background job is not held back."),
+        (replace(IDLE, holding=True), "Waiting for quiet after a false alarm; nothing is held back."),
         (PREPARED, "A prompt seems near, and is waited for another 12 s; the card is as good as free."),
         (
             replace(PREPARED, deadline_in=None, background_share=100),
@@ -40,27 +41,27 @@ PREPARED = Snapshot(
             replace(PREPARED, state=State.ACTIVE_INFERENCE, background_share=0, background_verified=False),
             "The server is answering; the background job was told to yield, but is not seen to.",
         ),
-        (replace(IDLE, state=State.DEGRADED), "The server does not answer; the background job has the card."),
+        (replace(IDLE, state=State.DEGRADED), "The server does not answer; nothing is held back."),
         (
             replace(IDLE, state=State.DEGRADED, server=ServerState.LOADING),
-            "The server is loading its model; the background job has the card.",
+            "The server is loading its model; nothing is held back.",
         ),
-        (replace(IDLE, paused=True), "Paused until you resume; the background job has the card."),
-        (replace(IDLE, paused=True, paused_for=840.0), "Paused for another 14 min; the background job has the card."),
-        (replace(IDLE, not_guessing="on battery"), "Not guessing: on battery; the background job has the card."),
+        (replace(IDLE, paused=True), "Paused until you resume; nothing is held back."),
+        (replace(IDLE, paused=True, paused_for=840.0), "Paused for another 14 min; nothing is held back."),
+        (replace(IDLE, not_guessing="on battery"), "Not guessing: on battery; nothing is held back."),
         (
             replace(IDLE, not_guessing="on battery", paused=True),
-            "Paused until you resume; the background job has the card.",
+            "Paused until you resume; nothing is held back.",
         ),
         (
             replace(PREPARED, not_guessing="on battery", background_share=0, state=State.ACTIVE_INFERENCE),
             "The server is answering; the card is free for it.",
         ),
-        (replace(IDLE, closed=True), "The engine has ended; the background job has the card."),
+        (replace(IDLE, closed=True), "The engine has ended; nothing is held back."),
     ],
 )
 def test_the_state_is_one_sentence(snapshot: Snapshot, sentence: str) -> None:
-    """One can say it aloud, and it says who has the card."""
+    """One can say it aloud, it says whether the job is held, and does not pretend that there is one."""
     assert texts.sentence(snapshot) == sentence
 
 
@@ -76,8 +77,10 @@ def test_the_tooltip_says_what_matters() -> None:
     assert texts.tooltip(PREPARED).splitlines() == [
         "ZAT-SCS: Prepared",
         "P 0.71, threshold 0.65",
-        "Job: 10 % left (process, verified). fahclient is stopped",
+        "Job: held (process, verified). fahclient is stopped",
     ]
+    assert "Job: 10 % left (mps, verified)" in texts.tooltip(replace(PREPARED, backend="mps"))
+    assert "Job: free" in texts.tooltip(IDLE)
 
 
 def test_the_tooltip_says_why_it_is_prepared() -> None:

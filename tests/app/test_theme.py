@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QCheckBox, QStyle, QStyleOptionButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import theme
@@ -80,3 +80,20 @@ def test_a_label_changes_its_role(qtbot: QtBot) -> None:
     qtbot.addWidget(label)
     theme.play(label, "bad")
     assert label.property("role") == "bad"
+
+
+def test_a_locked_tick_has_a_whole_edge(qtbot: QtBot) -> None:
+    """It is paler than one that can be changed, and no dashes gnaw at it."""
+    window = QWidget()
+    qtbot.addWidget(window)
+    box = QCheckBox("On", window)
+    box.setChecked(True)
+    box.setEnabled(False)
+    theme.follow(window)
+    window.show()
+    option = QStyleOptionButton()
+    option.initFrom(box)
+    place = box.style().subElementRect(QStyle.SubElement.SE_CheckBoxIndicator, option, box)
+    picture = box.grab().toImage()
+    edge = {picture.pixelColor(x, place.top()).name() for x in range(place.left() + 5, place.right() - 4)}
+    assert edge == {theme.LIGHT.muted}

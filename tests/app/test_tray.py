@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from helpers.desktop import display, needs, xdotool
+from helpers.desktop import act_until, display, needs, press_until
 from helpers.tray_host import (
     Notifier,
     close_window,
@@ -28,7 +28,7 @@ from engine.events import Snapshot, State
 QUIET = {"KEYBOARD": "off", "MICROPHONE": "off", "SERVER_URL": "http://127.0.0.1:9", "BACKGROUND_METHOD": "off"}
 ENTRIES = [
     "Prepare now", "Show window", "Pause", "Pause for 15 minutes", "Pause for an hour", "Pause until resumed",
-    "Microphone", "Run benchmark…", "Run stress test…", "Forget saved contexts", "Forget what was learned…",
+    "Microphone", "Run benchmark…", "Run stress test…", "Forget saved contexts…", "Forget what was learned…",
     "Settings…", "Start on login", "Open log folder", "About ZAT-SCS", "Quit",
 ]  # fmt: skip
 # The patience of a minute's test; nobody else can set it.
@@ -77,7 +77,7 @@ def test_the_menu_has_everything(qtbot: QtBot) -> None:
     qtbot.addWidget(menu)
     actions.fill(menu)
     actions.render(Snapshot(at=0.0, state=State.COLD_IDLE))
-    assert labels(menu) == ["Waiting for signs of a prompt; the background job has the card.", *ENTRIES]
+    assert labels(menu) == ["Waiting for signs of a prompt; nothing is held back.", *ENTRIES]
     letters = [a.text().partition("&")[2][:1].lower() for a in menu.actions() if "&" in a.text() and a.isVisible()]
     assert len(set(letters)) == len(letters)
 
@@ -133,14 +133,11 @@ def test_icon_and_menu_in_a_panel(tmp_path: Path, screen: str) -> None:
     with panel(screen, tmp_path), tray_process(tmp_path, screen, QUIET) as tray:
         x, y = place_of_icon(screen)
         tray.wait_snapshot("the engine", paused=False)
-        xdotool(screen, "mousemove", str(x), str(y), "click", "3")
-        wait_until(lambda: popup_heights(screen), what="the menu")
-        xdotool(screen, "key", "a")  # the letter of "Pause"
-        wait_until(lambda: len(popup_heights(screen)) == 2, what="the menu inside")
-        xdotool(screen, "key", "u")
-        tray.wait_snapshot("the pause", paused=True)
-        xdotool(screen, "mousemove", str(x), str(y), "click", "1")
-        wait_until(lambda: "ZAT-SCS" in windows(screen), what="the window")
+        there = ("mousemove", str(x), str(y))
+        act_until(screen, (*there, "click", "3"), lambda: popup_heights(screen), what="the menu")
+        press_until(screen, "a", lambda: len(popup_heights(screen)) == 2, what="the menu inside")  # of "Pause"
+        press_until(screen, "u", lambda: tray.snapshot().get("paused"), what="the pause")
+        act_until(screen, (*there, "click", "1"), lambda: "ZAT-SCS" in windows(screen), what="the window")
         assert tray.end() == (0, "")
     assert icon_place(screen) is None
 
@@ -186,7 +183,7 @@ def test_icon_and_menu_over_the_message_bus(tmp_path: Path, screen: str, bus: st
         menu = desktop.menu()
         assert [label for label in menu if label in ENTRIES] == ENTRIES
         assert menu["Microphone"][1]["toggle-state"] == 0
-        wait_until(lambda: any("background job" in label for label in desktop.menu()), what="the sentence")
+        wait_until(lambda: any("held back" in label for label in desktop.menu()), what="the sentence")
         desktop.click("Pause for 15 minutes")
         tray.wait_snapshot("the pause", paused=True)
         wait_until(lambda: "Resume (paused for another 15 min)" in desktop.menu(), what="what is left of it")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from app import theme
+from app.actions import Actions
 from app.steady import Figure
 from app.window import StatusWindow
 from engine.config.settings import Settings
@@ -71,7 +73,7 @@ def test_it_shows_the_newest_snapshot(window: StatusWindow) -> None:
     window.show()
     window.render(IDLE)
     said = says(window)
-    for words in ("Waiting", "0.10", "blender has the card", "ready in time"):
+    for words in ("Waiting", "0.10", "blender is not held", "ready in time"):
         assert words in said
 
 
@@ -258,3 +260,34 @@ def test_a_minimised_window_draws_nothing(window: StatusWindow) -> None:
     assert "0.77" not in "\n".join(word.text() for word in words_of(window))
     window.showNormal()
     assert "0.77" in says(window)
+
+
+def test_no_key_is_asked_for_twice(window: StatusWindow) -> None:
+    """Each menu and each page has a letter of its own."""
+    made = [title for title, _ in Actions(window).menu_groups]
+    made += [window._tabs.tabText(index) for index in range(window._tabs.count())]
+    made += [button.text() for button in window._spans.buttons()]
+    letters = Counter(text[text.index("&") + 1].lower() for text in made)
+    assert max(letters.values()) == 1
+
+
+def test_the_panels_share_their_row_at_large_type(large_type: None, window: StatusWindow) -> None:
+    """Whatever stands in them: no button and no figure takes the room of another panel."""
+    del large_type
+    window.show()
+    window.resize(980, 740)
+    trouble = {"keyboard": "unavailable: no X server", "microphone": "unavailable: no microphone found"}
+    window.render(replace(IDLE, sensors=trouble, refused=(("boinc", "no client answers"),)))
+    QGuiApplication.processEvents()
+    panels = (window._evidence, window._job, window._server, window._today)
+    assert min(panel.width() for panel in panels) > 980 / 5
+    assert window._job._more.text().endswith("…")
+    assert window._job._more.accessibleName() == "Other ways that do not fit: 1"
+
+
+def test_a_method_that_is_off_is_known_to_the_panel(window: StatusWindow, tmp_path: Path) -> None:
+    """It comes with the settings in force."""
+    window.set_loaded(Loaded(Settings(background_method="off"), {}, (), tmp_path / "settings.toml"))
+    window.show()
+    window.render(replace(IDLE, backend="null", background_detail="switched off"))
+    assert "Switched off" in says(window)

@@ -51,7 +51,8 @@ def answered(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> dict
 def test_on_the_stand_in(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """All prompts count, prepared and warm computed the same, cold took longer, and the chart is one."""
     chart = tmp_path / "chart.svg"
-    assert benchmark.main(["--runs", "2", "--tokens", "600", "--json", "--plot", str(chart)]) == 0
+    words = ["--runs", "2", "--tokens", "600", "--restore-ms", "1000", "--json", "--plot", str(chart)]
+    assert benchmark.main(words) == 0
     captured = capsys.readouterr()
     found = json.loads(captured.out)
     assert list(found)[: len(CONTRACT)] == CONTRACT
@@ -73,7 +74,7 @@ def test_curve_and_harm(capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
     monkeypatch.setattr("diagnostics.bench_harm.BLOCK", 2)
     monkeypatch.setattr("diagnostics.bench_harm.BLOCKS", 1)
     chart = tmp_path / "curve.svg"
-    words = ["--runs", "1", "--tokens", "600", "--curve", "--harm", "--plot", str(chart)]
+    words = ["--runs", "1", "--tokens", "600", "--restore-ms", "500", "--curve", "--harm", "--plot", str(chart)]
     found = answered(capsys, 0, *words)
     assert [point["tokens"] for point in found["curve"]] == [301, 601]
     for point in found["curve"]:
@@ -130,7 +131,7 @@ def test_on_a_server_of_the_user(capsys: pytest.CaptureFixture[str], tmp_path: P
     """It is asked for first, its slot holds afterwards what it held, and no file stays."""
     slots = tmp_path / "slots"
     slots.mkdir()
-    with StandIn(slot_save_path=slots) as server:
+    with StandIn(restore_ms=1000, slot_save_path=slots) as server:
         server._slots.all[0].text = "what the user said"
         words = ["--server", server.url, "--runs", "1", "--tokens", "600", "--set", f"SLOT_SAVE_PATH={slots}"]
         assert benchmark.main(words) == 1
@@ -145,7 +146,7 @@ def test_on_a_server_of_the_user(capsys: pytest.CaptureFixture[str], tmp_path: P
 
 def test_what_cannot_be_compared_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     """A server without slot actions has nothing to restore: the failed run is shown, the ratios are null, exit 1."""
-    with StandIn() as server:
+    with StandIn(restore_ms=1000) as server:
         found = answered(capsys, 1, "--server", server.url, "--runs", "1", "--tokens", "600", "--yes")
     assert found["prepared_ms"] is None
     assert found["cold_over_prepared"] is None

@@ -48,6 +48,14 @@ def test_moments_far_from_a_prompt_are_thinned_and_count_for_the_rest(tmp_path: 
     assert set(moments.counts) == {fit.THINNED}
 
 
+def test_talk_that_goes_on_teaches_though_it_is_not_listened_to(tmp_path: Path) -> None:
+    """All five minutes of a meeting are moments without a prompt; else a voice would be trusted."""
+    talk = trace.Audio(0.0, [-30.0] * 3000, [95.0] * 3000)
+    moments = fit.gather(written(tmp_path / "day.jsonl", [talk], 300.0), windows=False)
+    assert moments.counts.sum() == pytest.approx(300.0 * 10 / fit.EVERY, abs=10)
+    assert not moments.label.any()
+
+
 def test_before_a_window_is_named_there_is_nothing_to_learn_of_windows(tmp_path: Path) -> None:
     """Each set of weights is fitted where it will be used."""
     path = written(tmp_path / "day.jsonl", [*keys(1.0, 200), trace.Window(20.0, "editor", ["a"])], 40.0)

@@ -184,6 +184,22 @@ def test_the_table_names_the_worst_file_and_tells_programs_apart(tmp_path: Path)
     assert not any("program in front" in line for line in replay_figures.table([played[1]]))
 
 
+def test_a_recording_at_another_pace_is_replayed_at_that() -> None:
+    """P fades by the second at fifty ticks a second, too, and a cough of ten of them is no speech."""
+
+    def fallen(hz: int) -> float:
+        watched: list[float] = []
+        loud, quiet = [-20.0] * (hz // 5), [-70.0] * 10 * hz
+        sound = [trace.Audio(0.0, quiet, [0.0] * 10 * hz), trace.Audio(10.0, loud, [90.0] * (hz // 5))]
+        events = sorted([*sound, *typing(5.0, 3.0)], key=lambda event: event.t)
+        player = replay.Player(Settings().replace({"LEARNED": False}), "day", lambda _now, p, _m: watched.append(p))
+        assert player.play(trace.Header(1, hz, 20.0), iter(events)).preparations == 1
+        assert watched[11 * hz :] == sorted(watched[11 * hz :], reverse=True)
+        return watched[-1] / watched[13 * hz]
+
+    assert fallen(50) == pytest.approx(fallen(10), rel=0.01)
+
+
 def test_a_night_is_slept_through(tmp_path: Path) -> None:
     """In a gap nothing is fused, as in the live loop; what was sensed before it says nothing after it."""
     watched: list[float] = []

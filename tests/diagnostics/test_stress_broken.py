@@ -10,7 +10,7 @@ from diagnostics import stress_clock, stress_fuzz, stress_health, stress_job, st
 from diagnostics.stress_stage import Stage, Unmet, sweep
 from engine import processes
 from engine.client import answers
-from engine.orchestration import ledger
+from engine.orchestration import undoing
 from engine.orchestration.ledger import Entry, Undone
 from engine.orchestration.mps import BackgroundShare
 from engine.processes import Outcome, ProcessId
@@ -69,7 +69,7 @@ def test_a_job_that_is_not_given_back(tmp_path: Path, monkeypatch: pytest.Monkey
     def lies(entry: Entry) -> Undone:
         return Undone(entry, True, "it goes on")
 
-    monkeypatch.setattr(ledger, "_resume", lies)
+    monkeypatch.setattr(undoing, "_resume", lies)
     assert "waited 12 s for the job to run" in faults_of(stress_job.fallback, tmp_path, 0.05)
 
 

@@ -47,6 +47,7 @@ def test_what_is_known_is_said_with_what_it_rests_on() -> None:
 
 
 def test_what_is_not_known_is_said_to_be() -> None:
-    """Never as zero."""
+    """Never as zero, and not with a count of nothing."""
     lines = as_lines(weigh(Kept(), Settings(), WALL, "one"))
     assert [line.startswith("not known yet: ") for line in lines] == [True, True, True, False]
+    assert "(of " not in "".join(lines)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 from helpers.engine_process import EngineProcess, engine_process, user_folders
-from helpers.job import Job, background_job
+from helpers.job import Job, background_job, unique_name
 from helpers.wait import wait_until
 
 from diagnostics.mock_server import StandIn
+from engine import daemon
 from engine.daemon import as_dict, transition
 from engine.events import Moved, Snapshot, State, Why
 
@@ -76,7 +78,8 @@ def free(job: Job) -> bool:
 
 def test_json_lines_are_what_readers_rely_on(tmp_path: Path, server: StandIn) -> None:
     """A snapshot at once, then one a second, the last after give-back; logs on stderr; exit 0 on SIGTERM."""
-    with background_job("zat-d-json") as job, engine_on(tmp_path, server, "zat-d-json") as engine:
+    name = unique_name()
+    with background_job(name) as job, engine_on(tmp_path, server, name) as engine:
         with prompting(server):
             engine.wait_move("ACTIVE_INFERENCE", "prompt")
             wait_until(lambda: held(job), what="the job to be held")
@@ -99,7 +102,7 @@ def test_json_lines_are_what_readers_rely_on(tmp_path: Path, server: StandIn) ->
 @real
 def test_every_polite_end_gives_back(tmp_path: Path, server: StandIn, number: signal.Signals) -> None:
     """Ctrl+C, a service's stop, a closed terminal: the job runs, exit 0."""
-    name = f"zat-d-{number.name[3:].lower()}"
+    name = unique_name()
     with background_job(name) as job, engine_on(tmp_path, server, name) as engine, prompting(server):
         wait_until(lambda: held(job), what="the job to be held")
         assert engine.end(number) == 0
@@ -109,7 +112,8 @@ def test_every_polite_end_gives_back(tmp_path: Path, server: StandIn, number: si
 @real
 def test_kill_9_gives_back(tmp_path: Path, server: StandIn) -> None:
     """The guardian sees the end of the engine and undoes what the ledger says."""
-    with background_job("zat-d-kill") as job, engine_on(tmp_path, server, "zat-d-kill") as engine, prompting(server):
+    name = unique_name()
+    with background_job(name) as job, engine_on(tmp_path, server, name) as engine, prompting(server):
         wait_until(lambda: held(job), what="the job to be held")
         engine.end(signal.SIGKILL)
         wait_until(lambda: free(job), what="the job to run")
@@ -118,7 +122,8 @@ def test_kill_9_gives_back(tmp_path: Path, server: StandIn) -> None:
 @real
 def test_a_hung_engine_gives_back_and_takes_up_again(tmp_path: Path, server: StandIn) -> None:
     """Stopped in the middle of a prompt: the guardian misses its beat. Woken, the engine holds the job again."""
-    with background_job("zat-d-hung") as job, engine_on(tmp_path, server, "zat-d-hung") as engine, prompting(server):
+    name = unique_name()
+    with background_job(name) as job, engine_on(tmp_path, server, name) as engine, prompting(server):
         wait_until(lambda: held(job), what="the job to be held")
         engine.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: free(job), what="the job to run")
@@ -134,14 +139,14 @@ def test_an_engine_and_guardian_killed_together_are_made_up_for_at_the_next_star
 ) -> None:
     """Nobody is left to undo it, so the next engine does, before anything else; `release` does it by hand."""
     for way in ("release", "start"):
-        name = f"zat-d-{way}"
+        name = unique_name()
         with background_job(name) as job:
             with engine_on(tmp_path, server, name) as engine, prompting(server):
                 wait_until(lambda: held(job), what="the job to be held")
                 guardian = _child(engine.process.pid)
-                os.kill(guardian, signal.SIGSTOP)  # so that it cannot act before it dies
-                engine.end(signal.SIGKILL)
+                engine.process.send_signal(signal.SIGSTOP)  # else it may see the end of the guardian, and give back
                 os.kill(guardian, signal.SIGKILL)
+                engine.end(signal.SIGKILL)
             assert held(job)
             if way == "release":
                 assert _run(tmp_path, "release").stdout == f"{name} ({job.pid}) goes on\n"
@@ -164,15 +169,21 @@ def test_a_second_engine_says_who_runs(tmp_path: Path, server: StandIn) -> None:
 
 
 def test_it_ends_by_itself_after_the_given_time(tmp_path: Path) -> None:
-    """`--for` ends it as a signal would; a server that is not there and a screen that is missing do not matter."""
+    """`--for` ends it as a signal would."""
     ended = _run(tmp_path, "engine", "--for", "1.5", "--json", "--set", "SERVER_URL=http://127.0.0.1:9", "--set",
                  "BACKGROUND_METHOD=off", DISPLAY="")  # fmt: skip
     assert ended.returncode == 0
-    lines = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert ("DEGRADED", "server_lost") in [
-        (line["transition"]["to"], line["transition"]["why"]) for line in lines if "transition" in line
-    ]
-    last = lines[-1]
+    last = json.loads(ended.stdout.splitlines()[-1])
+    assert (last["state"], last["background_share"]) == ("COLD_IDLE", 100)
+
+
+def test_a_server_that_is_not_there_and_a_missing_screen_do_not_matter(tmp_path: Path) -> None:
+    """Both are said, and it ends as it should."""
+    values = {"SERVER_URL": "http://127.0.0.1:9", "BACKGROUND_METHOD": "off"}
+    with engine_process(tmp_path, values, {"DISPLAY": ""}) as engine:
+        engine.wait_move("DEGRADED", "server_lost")
+        assert engine.end() == 0
+    last = engine.snapshots[-1]
     assert (last["state"], last["background_share"], last["backend"], last["server"]) == (
         "COLD_IDLE",
         100,
@@ -215,6 +226,34 @@ def test_names_and_values_of_a_line() -> None:
     assert (line["state"], line["f_c"], line["g_a"], line["background_verified"]) == ("DEGRADED", None, None, None)
     move = transition(Moved(State.COLD_IDLE, State.DEGRADED, Why.SERVER_LOST))
     assert move == {"from": "COLD_IDLE", "to": "DEGRADED", "why": "server_lost"}
+
+
+@pytest.mark.parametrize(
+    ("share", "verified", "backend", "words"),
+    [
+        (100, None, "null", "free (null): why"),
+        (0, True, "folding", "held (folding): why"),
+        (10, False, "process", "held (process, not verified): why"),
+        (30, True, "mps", "30 % left (mps): why"),
+        (100, None, "mps", "free (mps): why"),
+    ],
+)
+def test_the_log_names_a_share_only_where_there_is_one(
+    caplog: pytest.LogCaptureFixture, share: int, verified: bool | None, backend: str, words: str
+) -> None:
+    """Most ways know all or nothing: ten percent of a suspended job would be none."""
+    caplog.set_level(logging.INFO)
+    daemon.Narrator()(
+        Snapshot(
+            at=1.0,
+            state=State.COLD_IDLE,
+            background_share=share,
+            background_verified=verified,
+            backend=backend,
+            background_detail="why",
+        )
+    )
+    assert f"background: {words}" in caplog.messages
 
 
 def _child(pid: int) -> int:

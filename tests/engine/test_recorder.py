@@ -37,6 +37,7 @@ from engine.loop import Engine
 from engine.parts import RealParts
 from engine.recorder import Recorder
 from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Sound, Window
+from engine.telemetry.moments import AnyMoment
 
 KIND = KeyKind.TEXT
 QUICK = {"INACTIVITY_TIMER": 2.0}
@@ -83,7 +84,8 @@ class Story:
         settings = Settings().replace({**QUICK, **changes})
         self.settings = settings
         self.recorder = Recorder(path, settings)
-        self.engine = Engine(settings, self.parts, self.clock, recorder=self.recorder)
+        self.moments = AnyMoment()
+        self.engine = Engine(settings, self.parts, self.clock, recorder=self.recorder, moments=self.moments)
         self.moves: list[tuple[float, Moved]] = []
         self.ticks = 0
         self.engine.start()
@@ -181,6 +183,36 @@ def test_a_replay_of_a_recording_goes_as_the_live_engine_went(tmp_path: Path, na
         names(lived)
     )
     same_in_replay(tmp_path / name, story.settings, lived)
+
+
+def test_what_was_given_back_by_hand_stays_so_in_a_replay(tmp_path: Path) -> None:
+    """It waits for quiet, as the live engine does: no typing that goes on prepares again."""
+    story = Story(tmp_path / "day.jsonl", LEARNED=False)
+    story.run(4.0, typing=True)
+    story.post(ReleaseRequested())
+    story.run(8.0, typing=True)
+    lived = list(story.moves)
+    story.end()
+    assert [move.why.value for _, move in lived] == ["threshold", "paused"]
+    same_in_replay(tmp_path / "day.jsonl", story.settings, lived)
+    old = [event for event in trace.read(tmp_path / "day.jsonl")[1] if isinstance(event, trace.Pause)]
+    assert [(event.on, event.release) for event in old] == [(True, True), (False, True)]
+
+
+def test_a_locked_screen_clears_the_evidence_in_a_replay_too(tmp_path: Path) -> None:
+    """P that stood just under the threshold is gone, and what is typed after it begins at nothing."""
+    story = Story(tmp_path / "day.jsonl", LEARNED=False)
+    lived: list[float] = []
+    story.engine.subscribe(lambda seen: lived.append(seen.probability))
+    for locked in (None, "the screen is locked", None):
+        story.moments.reason = locked
+        story.run(0.8, typing=not locked)
+    assert story.moves == []
+    story.end()
+    played: list[float] = []
+    replay.play(tmp_path / "day.jsonl", story.settings, lambda _now, p, _machine: played.append(p))
+    assert played == pytest.approx(lived[: len(played)], abs=0.02)
+    assert lived[7] > 0.5 > lived[8] == 0.0
 
 
 def test_a_run_in_real_time_is_recorded_as_it_was(tmp_path: Path) -> None:

@@ -54,5 +54,23 @@ def test_the_window_filter_opens_the_window_sensor() -> None:
     senses.open(Settings(window_filter=False))
     assert senses.states()["window"] == "off"
     assert senses.read().window is None
+    senses.open(Settings(microphone=False))
+    assert senses.states()["window"] == "on"
+    senses.open(Settings(keyboard=False, microphone=False))  # alone it would foretell nothing
+    assert senses.states()["window"] == "off"
     parts.front.state = "unavailable: Wayland does not tell which window is in front"
     assert senses.states()["window"].startswith("unavailable: ")
+
+
+def test_the_window_alone_may_be_left_open() -> None:
+    """It looks at its leisure then, opens if it was closed, and its window is no reading."""
+    parts = HearingParts()
+    parts.front.front = FRONT
+    senses = Senses(parts)
+    senses.close(wait=False, but_window=True)
+    assert (senses.front(), senses.read().window, parts.front.resting) == (FRONT, None, True)
+    assert senses.states() == {"keyboard": "off", "microphone": "off", "window": "on"}
+    senses.open(Settings())
+    assert (senses.front(), senses.read().window, parts.front.resting) == (FRONT, FRONT, False)
+    senses.close(wait=False)
+    assert (senses.front(), senses.states()["window"]) == (None, "off")

@@ -44,7 +44,7 @@ def first_report_when_held(folder: Path, job: str, suspend: bool) -> ShareReport
 
 def hold_and_be_killed(folder: Path, job: Job, name: str) -> None:
     """Let a controller hold the job, and kill it."""
-    command = [sys.executable, "-B", holder.__file__, str(folder / "ledger.json"), name, "10"]
+    command = [sys.executable, "-B", holder.__file__, str(folder / "ledger.json"), name, "10", holder.LONG_LEASE]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as controller:
         assert controller.stdout
         while not controller.stdout.readline().startswith("10 True"):
@@ -52,7 +52,7 @@ def hold_and_be_killed(folder: Path, job: Job, name: str) -> None:
         assert job.stopped
         os.kill(controller.pid, signal.SIGKILL)
         say("killed")
-    wait_until(lambda: job.running, timeout=1.5, what="the give-back")
+    wait_until(lambda: job.running, what="the give-back")
     say("back")
 
 

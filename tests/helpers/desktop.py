@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -89,6 +89,24 @@ def xdotool(display: str, *words: str) -> str:
 def type_keys(display: str, text: str, delay_ms: int = 20) -> None:
     """Type `text`; returns when the last key was sent."""
     xdotool(display, "type", "--delay", str(delay_ms), "--", text)
+
+
+def press_until(display: str, keys: str, condition: Callable[[], object], what: str) -> None:
+    """Press these keys until it is so: what comes before a menu, or a grab, has the keyboard reaches nobody."""
+    act_until(display, ("key", keys), condition, what)
+
+
+def act_until(display: str, words: Sequence[str], condition: Callable[[], object], what: str) -> None:
+    """Let xdotool do something until it is so: what comes before a window is ready for it reaches nobody."""
+
+    def reached() -> bool:
+        xdotool(display, *words)
+        with contextlib.suppress(AssertionError):
+            wait_until(condition, timeout=2.0)
+            return True
+        return False
+
+    wait_until(reached, what=what)
 
 
 @contextlib.contextmanager

@@ -63,6 +63,7 @@ _NEEDED = {
             "test_where_that_is_not_allowed_readers_are_warned_of",
         )
     },
+    "engine/client/test_describe.py": {POSIX: ("test_slot_files_in_a_relative_folder",)},
     "engine/client/test_view.py": {POSIX: ("test_a_folder_that_counts_from_the_servers_own_place",)},
     "engine/telemetry/test_hook_process.py": {POSIX: ("test_a_child_that_cannot_hear_is_a_reason",)},
     "engine/orchestration/test_elevated.py": {POSIX: ("",)},

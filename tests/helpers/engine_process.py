@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 FROM_SOURCE = (sys.executable, "-m", "app")
@@ -22,6 +23,7 @@ class EngineProcess:
         self.lines: list[dict] = []
         self.log: list[str] = []
         self._more = threading.Condition()
+        self._open = 2  # streams that may bring more
         self._readers = [
             threading.Thread(target=self._read, daemon=True),
             threading.Thread(target=self._read_log, daemon=True),
@@ -45,9 +47,9 @@ class EngineProcess:
         return after + self.moves[after:].index((to, why)) + 1
 
     def wait_snapshot(self, what: str, condition: Callable[[dict], bool], timeout: float = 60.0) -> dict:
-        """Wait until the newest snapshot fulfils a condition; return it."""
-        self._wait(lambda: bool(self.snapshots) and condition(self.snapshots[-1]), what, timeout)
-        return self.snapshots[-1]
+        """Wait until the newest snapshot, or one that comes after it, fulfils a condition; return that one."""
+        known = max(len(self.snapshots) - 1, 0)
+        return self._wait(lambda: next(filter(condition, self.snapshots[known:]), None), what, timeout)
 
     def wait_log(self, words: str, count: int = 1, timeout: float = 60.0) -> None:
         """Wait until the log holds these words so many times."""
@@ -61,13 +63,21 @@ class EngineProcess:
             reader.join(10)
         return code
 
-    def _wait(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
+    def _wait(self, condition: Callable[[], Any], what: str, timeout: float) -> Any:
+        """Wait for something true and return it, as it was when it was: many lines may come at once."""
+        met = None
+
+        def met_or_over() -> bool:
+            nonlocal met
+            met = condition()
+            return bool(met) or not self._open
+
         with self._more:
-            met = self._more.wait_for(lambda: condition() or self.process.poll() is not None, timeout)
+            self._more.wait_for(met_or_over, timeout)
         tail = "".join(self.log[-30:])
         last = self.snapshots[-1] if self.snapshots else None
-        met = met and condition()
         assert met, f"waited {timeout:g} s for {what}\nmoves: {self.moves}\nlast: {last}\nlog:\n{tail}"
+        return met
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -89,6 +99,7 @@ class EngineProcess:
         """Wake whoever waits for something that will not come any more."""
         self.process.wait()
         with self._more:
+            self._open -= 1
             self._more.notify_all()
 
 

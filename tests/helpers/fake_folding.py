@@ -78,6 +78,11 @@ class FakeFolding:
         """The commands that it took notice of."""
         return [words for words in self.log if not words.endswith("dropped")]
 
+    @property
+    def asked(self) -> list[str]:
+        """The same without repeats in a row: where a confirmation comes late, on a slow machine, it is asked again."""
+        return [words for words, _ in itertools.groupby(self.obeyed)]
+
     def paused(self, name: str = "") -> bool:
         """Tell whether a group is paused."""
         return bool(self.config(name)["paused"])

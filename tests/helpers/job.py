@@ -97,7 +97,11 @@ def background_job(name: str, children: int = 0, threads: int = 0) -> Iterator[J
     program = folder / name
     program.symlink_to(Path(sys.executable).resolve())
     script = _BUSY.replace("sys.argv[0]", repr(str(program)))
-    process = subprocess.Popen([program, "-S", "-E", "-c", script, str(children), str(threads)], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [program, "-S", "-E", "-c", script, str(children), str(threads)],
+        stdout=subprocess.PIPE,
+        start_new_session=True,  # else it is a job of the shell that the tests were started from, and not stopped
+    )
     job = Job(process, ())
     try:
         assert process.stdout

@@ -13,6 +13,7 @@ def test_the_app_lives_in_the_menu_bar_and_says_why_it_listens() -> None:
     settings = runpy.run_path(str(MACOS / "app_settings.py"))
     info = plistlib.loads(plistlib.dumps(settings["INFO"]))
     assert info["LSUIElement"] is True
+    assert info["LSBackgroundOnly"] is False  # else it could show no window
     assert "never kept" in info["NSMicrophoneUsageDescription"]
     assert settings["IDENTIFIER"].replace(".", "").replace("-", "").isalnum()
 

@@ -1,5 +1,6 @@
 """What goes into the bundle: nothing but what was asked for, by hash, with its licence, and listed."""
 
+import ast
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -11,6 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -231,6 +233,36 @@ def test_an_audit_asks_for_all_systems() -> None:
 
 
 # ---- What Windows wants ----------------------------------------------------------------------------------------------
+
+
+def of_spec(*names: str, **given: object) -> dict[str, Any]:
+    """Return what the spec says these names are; the rest of it needs PyInstaller."""
+    tree = ast.parse((ROOT / "packaging" / "zat-scs.spec").read_text("utf-8"))
+    named = [
+        node
+        for node in tree.body
+        if (isinstance(node, ast.FunctionDef) and node.name in names)
+        or (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id in names)
+    ]
+    there = {"re": re, **given}
+    exec(compile(ast.Module(named, []), "zat-scs.spec", "exec"), there)
+    return there
+
+
+@pytest.mark.parametrize(("windows", "kept"), [(True, False), (False, True)])
+def test_the_runtime_that_windows_has_is_left_to_it(windows: bool, kept: bool) -> None:
+    """PyInstaller takes it from any folder on PATH, and nobody could say whose it is there."""
+    wanted = of_spec("UNWANTED", "OF_SYSTEM", "OF_WINDOWS", "wanted", WINDOWS=windows)["wanted"]
+    for name in ("ucrtbase.dll", "UCRTBASE.DLL", "api-ms-win-crt-math-l1-1-0.dll", "PySide6\\api-ms-win-core-file.dll"):
+        assert wanted((name, "C:\\elsewhere", "BINARY")) is kept
+    for name in ("VCRUNTIME140.dll", "python311.dll", "PySide6\\Qt6Core.dll"):
+        assert wanted((name, "C:\\elsewhere", "BINARY")) is True
+
+
+def test_files_have_the_same_names_in_all_lists() -> None:
+    """The list of parts looks them up with slashes; Windows' own would make all of them ours."""
+    taken = [("PySide6\\Qt6Core.dll", "C:\\there", "BINARY"), ("link", "x", "SYMLINK"), ("a/b", "/c", "DATA")]
+    assert of_spec("sources", taken=taken)["sources"] == [["C:\\there", "PySide6/Qt6Core.dll"], ["/c", "a/b"]]
 
 
 def test_the_icon_has_all_sizes() -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.errors import LedgerError
-from engine.orchestration.ledger import Entry, Ledger, undo
+from engine.orchestration.ledger import Entry, Ledger
+from engine.orchestration.undoing import undo
 
 
 @dataclass(frozen=True, slots=True)

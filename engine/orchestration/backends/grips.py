@@ -11,6 +11,7 @@ from engine.orchestration.ledger import Entry, Renice, Resume
 from engine.processes import LOWEST, Outcome, ProcessId
 
 FOREIGN = "it belongs to another user"
+OF_A_SHELL = "a shell at a terminal looks after it and would not let it go on: start it with setsid or tmux new -d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,11 @@ class Stopping:
         return (worker,)
 
     def plan(self, target: ProcessId, worker: ProcessId, held: Collection[Entry]) -> Entry | LeftAlone | None:
-        """Leave alone what somebody else stopped."""
+        """Leave alone what somebody else stopped, and the job of a shell: a stop takes the terminal away from it.
+
+        Told to go on, it is in the background, where it stops anew at the first question to its terminal. And if the
+        shell ends meanwhile, the system ends what stands still, and not what runs.
+        """
         del worker, held
         seen = processes.look(target.pid)
         if seen is None or seen.process != target:
@@ -66,6 +71,8 @@ class Stopping:
             return LeftAlone("it was already stopped", free=False)
         if not processes.may_suspend(target):
             return LeftAlone(FOREIGN, free=True)
+        if processes.under_job_control(target.pid):
+            return LeftAlone(OF_A_SHELL, free=True)
         return Resume(target.pid, target.start, seen.name)
 
     def act(self, target: ProcessId) -> Outcome:
@@ -110,7 +117,7 @@ class Lowering:
             return LeftAlone("its priority could not be raised again: set FALLBACK_TO_SUSPEND", free=True)
         if processes.renice(target, seen.nice) is Outcome.DENIED:
             return LeftAlone(FOREIGN, free=True)
-        return Renice(target.pid, target.start, seen.name, previous, LOWEST)
+        return Renice(target.pid, target.start, seen.name, previous, LOWEST, processes.now())
 
     def act(self, target: ProcessId) -> Outcome:
         """Lower it."""

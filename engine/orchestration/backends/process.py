@@ -133,7 +133,7 @@ class ProcessBackend:
 
     def _let_go_changed(self) -> None:
         slipped = [hold for hold in self._held if hold in self._seen_held and not hold.grip.holds(hold.target)]
-        changed = [hold for hold in slipped if processes.alive(hold.target)]
+        changed = [hold for hold in slipped if processes.find(hold.target)]  # raises where that cannot be told
         for hold in changed:
             self._alone[hold] = LeftAlone("somebody else let it go on, and so do we", free=True)
         self._strike(changed)

@@ -10,7 +10,7 @@ from helpers.fake_server import LOADING, FakeServer, Reply, says_no
 from helpers.wait import wait_until
 
 from engine.client.api import Health, Kind, LlamaServer, Metrics, Model, Props, Restored, Saved, Slot
-from engine.errors import ServerError, ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
+from engine.errors import ServerError, ServerHungUp, ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
 
 OK = Reply(body={"status": "ok"})
 
@@ -271,13 +271,13 @@ def test_one_connection_serves_all_calls(fake: FakeServer, client: LlamaServer) 
 @pytest.mark.parametrize(
     ("reply", "error"),
     [
-        (Reply(raw=b""), ServerUnreachable),
+        (Reply(raw=b""), ServerHungUp),
         (Reply(raw=b"SSH-2.0-something\r\n"), ServerUnreachable),
         (Reply(raw=b"\x00\xff" * 200), ServerUnreachable),
-        (Reply(body={"status": "ok"}, cut_after=30), ServerUnreachable),
-        (Reply(body={"status": "ok"}, cut_after=21), ServerUnreachable),
-        (Reply(body={"status": "ok"}, cut_after=40), ServerUnreachable),
-        (Reply(body={"status": "ok"}, cut_after=50), ServerUnreachable),
+        (Reply(body={"status": "ok"}, cut_after=30), ServerHungUp),
+        (Reply(body={"status": "ok"}, cut_after=21), ServerHungUp),
+        (Reply(body={"status": "ok"}, cut_after=40), ServerHungUp),
+        (Reply(body={"status": "ok"}, cut_after=50), ServerHungUp),
         (Reply(body="zz", headers={"Content-Length": "", "Transfer-Encoding": "chunked"}), ServerError),
         (Reply(silent=True), ServerTimeout),
         (Reply(body={"status": "ok"}, delay=20), ServerTimeout),
@@ -301,8 +301,9 @@ def test_whatever_breaks_becomes_our_error_in_time(
 def test_nobody_there_is_unreachable(fake: FakeServer, client: LlamaServer) -> None:
     """The message names the address and the reason, not the library's innards."""
     fake.close()
-    with pytest.raises(ServerUnreachable, match=r"^http://127.0.0.1:\d+: .*refused"):
+    with pytest.raises(ServerUnreachable, match=r"^http://127.0.0.1:\d+: .*refused") as caught:
         client.health()
+    assert caught.type is ServerUnreachable  # and nothing was sent over which a server could have ended
 
 
 def test_a_server_that_comes_back_is_found_again(fake: FakeServer, client: LlamaServer) -> None:

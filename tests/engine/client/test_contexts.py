@@ -10,8 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from engine.client import contexts as contexts_module
 from engine.client.answers import Kind
-from engine.client.contexts import Contexts, SavedContext, make_private, measure, misfit, model_key
+from engine.client.contexts import Contexts, misfit, model_key
+from engine.client.index import SavedContext
+from engine.client.slot_files import make_private, measure
 from engine.client.view import Facts
 
 SERVER = "http://127.0.0.1:8080"
@@ -162,7 +165,7 @@ def test_old_contexts_are_deleted_with_their_files(desk: Desk) -> None:
     """And so is what was begun and never finished."""
     old, young = desk.save(at=NOON), desk.save(at=NOON + 100)
     desk.contexts.begin(old.filename, str(desk.folder / "elsewhere"), NOON)
-    assert desk.contexts.expire(NOON + 50) == 1
+    assert desk.contexts.expire(NOON + 50 + 3600, 1.0) == 1
     assert not (desk.folder / old.filename).exists()
     assert (desk.folder / young.filename).exists()
     assert b'"begun":[]' in desk.index.read_bytes()
@@ -173,7 +176,7 @@ def test_a_save_that_never_ended_is_deleted_too(desk: Desk) -> None:
     name = desk.contexts.next_name(desk.facts, SERVER)
     desk.contexts.begin(name, str(desk.folder), NOON)
     (desk.folder / name).write_bytes(b"half a conversation")
-    assert desk.again().forget() == (0, ())
+    assert desk.again().forget() == (1, ())
     assert not (desk.folder / name).exists()
 
 
@@ -184,6 +187,136 @@ def test_forget_deletes_all_and_names_what_it_cannot(desk: Desk) -> None:
     desk.contexts.add(far)
     assert desk.contexts.forget() == (1, ("/far/away/zat-scs-0123456789ab-a.bin",))
     assert desk.again().best(desk.facts, SERVER) is None
+
+
+def test_what_was_saved_while_the_clock_ran_ahead_is_deleted(desk: Desk) -> None:
+    """It would else stay until that day comes; an hour is forgiven."""
+    near, far = desk.save(at=NOON + 3500), desk.save(at=NOON + 9 * 86400)
+    assert desk.contexts.expire(NOON, 24.0) == 1
+    assert not (desk.folder / far.filename).exists()
+    assert desk.contexts.best(desk.facts, SERVER) == near
+
+
+@pytest.mark.parametrize("how", ["expire", "drop"])
+def test_what_could_not_be_deleted_is_tried_again_and_named(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """For a week, and by `forget`; its name may be written anew."""
+    saved = desk.save()
+    path, unlink = desk.folder / saved.filename, Path.unlink
+
+    def refuse(self: Path, *, missing_ok: bool = False) -> None:
+        if self == path:
+            raise PermissionError(13, "no", str(self))
+        unlink(self, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    if how == "expire":
+        desk.contexts.expire(NOON + 86400, 1.0)
+    else:
+        desk.contexts.drop(saved)
+    assert desk.again().best(desk.facts, SERVER) is None
+    for _ in range(2):
+        assert desk.again().forget() == (0, (str(path),))
+    assert desk.save().filename == saved.filename
+    desk.contexts.drop(saved)
+    monkeypatch.setattr(Path, "unlink", unlink)
+    desk.contexts.expire(NOON + contexts_module.RETRIED + 1, 1.0)
+    assert path.exists()
+    desk.contexts.expire(NOON + 3600, 1.0)
+    assert not path.exists()
+    assert desk.again().forget() == (0, ())
+
+
+def test_what_lies_on_another_machine_is_named_once_it_was_dropped(desk: Desk) -> None:
+    """Nobody else deletes it; once it was said it is over."""
+    far = msgspec.structs.replace(desk.saved("zat-scs-0123456789ab-a.bin"), folder="/far/away", stamp=None)
+    desk.contexts.add(far)
+    desk.contexts.expire(NOON + 86400, 1.0)
+    assert desk.again().forget() == (0, ("/far/away/zat-scs-0123456789ab-a.bin",))
+    assert desk.again().forget() == (0, ())
+
+
+def test_what_could_not_be_deleted_does_not_pile_up(desk: Desk) -> None:
+    """The list stays small, whatever is done."""
+    for number in range(contexts_module.MOST_LEFT + 9):
+        desk.contexts.discard(f"zat-scs-{number:012x}-a.bin", "/far/away", NOON)
+    assert len(desk.again().forget()[1]) == contexts_module.MOST_LEFT
+
+
+# ---- What ends the server --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("survived", [True, False])
+def test_what_was_being_restored_when_the_program_ended_is_not_tried_again(desk: Desk, *, survived: bool) -> None:
+    """Neither is the one before it; whoever only looks changes nothing."""
+    desk.save(at=NOON)
+    saved = desk.save(at=NOON + 1)
+    desk.contexts.restoring(saved)
+    if survived:
+        desk.contexts.survived()
+    assert desk.again().best(desk.facts, SERVER) == saved
+    engine = desk.again()
+    engine.take_up()
+    assert engine.best(desk.facts, SERVER) == (saved if survived else None)
+    assert {path.name for path in desk.index.parent.iterdir()} == {"contexts.json"}
+
+
+def test_a_note_that_cannot_be_read_or_written_does_no_harm(desk: Desk) -> None:
+    """It was cut short by a power cut, or its folder is gone."""
+    saved = desk.save()
+    note = desk.index.with_name("contexts.json.restoring")
+    note.write_bytes(b"{")
+    desk.contexts.take_up()
+    assert not note.exists()
+    note.mkdir()
+    desk.contexts.restoring(saved)
+    desk.contexts.survived()
+    assert desk.again().best(desk.facts, SERVER) == saved
+
+
+# ---- A list that is broken -------------------------------------------------------------------------------------------
+
+
+def test_a_broken_list_loses_no_file(desk: Desk) -> None:
+    """It is set aside once another is written; its files are deleted when they are old, or by `forget`."""
+    first = desk.save()
+    os.utime(desk.folder / first.filename, (NOON, NOON))
+    content = desk.index.read_bytes()[:-1]
+    desk.index.write_bytes(content)
+    looking = desk.again()
+    assert desk.index.read_bytes() == content
+    looking.expire(NOON + 1800, 1.0)
+    assert (desk.folder / first.filename).exists()
+    looking.expire(NOON + 3601, 1.0)
+    assert not (desk.folder / first.filename).exists()
+    assert desk.index.with_name("contexts.json.broken").read_bytes() == content
+
+
+def test_forget_goes_through_all_folders_that_are_known(desk: Desk) -> None:
+    """Those of the list, of one that was set aside, and that of `zat-scs serve`; only files named like ours."""
+    desk.save()
+    elsewhere, served = desk.folder / 'else "where"', desk.index.parent / "slots"
+    aside = msgspec.json.encode({"contexts": [{"folder": str(elsewhere)}, {"folder": "gone"}]})
+    desk.index.with_name("contexts.json.broken").write_bytes(aside)
+    for folder in (desk.folder, elsewhere, served):
+        folder.mkdir(exist_ok=True)
+        (folder / "zat-scs-0123456789ab-b.bin").write_bytes(b"x")
+        for other in ("zat-scs-0123456789AB-b.bin", "zat-scs-0123456789ab-c.bin", "zat-scs-0123456789ab-b.bin.bak"):
+            (folder / other).write_bytes(b"x")
+        (folder / "zat-scs-0123456789ab-a.bin").symlink_to(desk.model)
+    assert desk.again().forget_everywhere() == (4, ())
+    assert {len(list(folder.glob("zat-scs-*"))) for folder in (elsewhere, served)} == {4}
+    assert {path.name for path in desk.index.parent.iterdir()} == {"contexts.json", "slots"}
+    assert desk.model.exists()
+
+
+def test_a_plain_forget_touches_only_what_is_listed(desk: Desk) -> None:
+    """The benchmark has a list of its own beside the user's, in the same folder."""
+    desk.save()
+    (desk.folder / "zat-scs-0123456789ab-b.bin").write_bytes(b"x")
+    assert desk.contexts.forget() == (1, ())
+    assert (desk.folder / "zat-scs-0123456789ab-b.bin").exists()
 
 
 # ---- The index -------------------------------------------------------------------------------------------------------
@@ -237,7 +370,7 @@ def test_a_foreign_name_in_the_list_deletes_nothing(desk: Desk) -> None:
     name = desk.contexts.best(desk.facts, SERVER)
     assert name
     desk.index.write_bytes(text.replace(name.filename.encode(), b"precious.txt"))
-    assert desk.again().forget() == (0, ())
+    assert desk.again().forget() == (1, ())  # what is named like ours in that folder
     assert precious.exists()
 
 

@@ -226,7 +226,7 @@ def test_often_asked_it_does_not_see_who_hung_up(start: Start) -> None:
     while not done.wait(0.1):
         assert client.metrics().deferred == 1
     done.clear()
-    threading.Timer(QUIET, done.set).start()
+    threading.Timer(3.0, done.set).start()
     while not done.wait(0.1):
         client.props()
     assert client.metrics().deferred == 0
@@ -238,7 +238,7 @@ def test_often_asked_it_does_not_see_who_hung_up(start: Start) -> None:
 
 def test_sleep_shows_in_props_alone_and_loses_the_context(start: Start) -> None:
     """Health stays good, questions let it sleep, /slots wakes it; then a restore is needed."""
-    _, client = start(sleep_idle_seconds=1)
+    _, client = start(sleep_idle_seconds=3)
     client.complete(FIRST, 1, timeout=30)
     client.save(0, "a.bin", timeout=5)
 
@@ -262,10 +262,10 @@ def test_sleep_shows_in_props_alone_and_loses_the_context(start: Start) -> None:
 
 def test_asking_for_slots_keeps_it_awake(start: Start) -> None:
     """For longer than it would else stay awake."""
-    _, client = start(sleep_idle_seconds=1)
+    _, client = start(sleep_idle_seconds=3)
     client.complete(FIRST, 1, timeout=30)
     done = threading.Event()
-    threading.Timer(2.5, done.set).start()
+    threading.Timer(5.0, done.set).start()
     while not done.wait(0.2):
         client.slots()
         assert not client.props().is_sleeping
@@ -273,7 +273,7 @@ def test_asking_for_slots_keeps_it_awake(start: Start) -> None:
 
 def test_even_a_refused_action_wakes_it(start: Start) -> None:
     """So nothing is sent to a sleeping server but what it is to be woken for."""
-    _, client = start(sleep_idle_seconds=1)
+    _, client = start(sleep_idle_seconds=3)
     wait_until(lambda: client.props().is_sleeping, what="sleep")
     with pytest.raises(ServerRefused, match="Invalid filename"):
         client.restore(0, "../x", timeout=30)

@@ -1,6 +1,7 @@
 """When a context is saved, what is checked of it, and what is deleted."""
 
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,14 +15,17 @@ from helpers.wait import wait_until
 from diagnostics.client import complete
 from diagnostics.real_server import RealServer
 from engine.client import contexts as contexts_module
-from engine.client.contexts import Contexts, SavedContext
+from engine.client import costs, keeper
+from engine.client.answers import Saved
+from engine.client.contexts import Contexts
+from engine.client.index import SavedContext
 from engine.client.keeper import Keeper
 from engine.client.observer import Observer
 from engine.client.view import View
 from engine.client.workbench import Workbench
 from engine.clock import SystemClock
 from engine.config.settings import Settings
-from engine.errors import ServerRefused
+from engine.errors import ServerRefused, ServerTimeout
 from engine.events import ContextReport, ContextState, Event
 
 CLOCK = SystemClock()
@@ -216,6 +220,17 @@ def test_a_refusal_is_final_until_the_server_restarts(fake: FakeServer, desk_at:
         desk.keeper.keep()
 
 
+def test_a_failure_of_the_server_is_not_final(fake: FakeServer, desk_at: Any) -> None:
+    """The next turn is saved again."""
+    desk = desk_at(fake.url, slot_save_path="/nowhere")
+    saved = {"n_saved": 1000, "n_written": 5000, "timings": {}}
+    fake.on("/slots/0", says_no(500, "Compute error"), Reply(body=saved))
+    with pytest.raises(ServerRefused):
+        desk.keeper.keep()
+    desk.keeper.keep()
+    assert desk.saved
+
+
 @pytest.mark.parametrize(
     ("settings", "word"),
     [({"keep_context": False, "slot_save_path": "/x"}, "KEEP_CONTEXT"), ({}, "--slot-save-path")],
@@ -245,6 +260,7 @@ def test_the_daily_budget_is_kept(
 ) -> None:
     """And said once."""
     monkeypatch.setattr(contexts_module, "DAILY_BYTES", 9000)
+    monkeypatch.setattr(costs, "UNKNOWN_TOKEN", 5)
     desk = desk_at(fake.url, slot_save_path="/nowhere")
     for tokens in (1000, 1300, 1300):
         slot = {"id": 0, "is_processing": False, "n_prompt_tokens": tokens, "id_task": 1}
@@ -293,3 +309,128 @@ def test_old_contexts_are_deleted(fake: FakeServer, desk_at: Any, monkeypatch: p
     monkeypatch.setattr(CLOCK, "wall", lambda: wall + 2.1 * 3600)
     desk.keeper.expire()
     assert desk.saved is None
+
+
+# ---- A slow disk -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slow(fake: FakeServer, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
+    """Return the server with a save that does not end, on which we wait but shortly."""
+    monkeypatch.setattr(keeper, "SLACK", 0.3)
+    monkeypatch.setattr(costs, "UNKNOWN_TOKEN", 5000)
+    return fake.on("/slots/0", Reply(silent=True))
+
+
+def writes(desk: Desk, path: Path, size: int) -> None:
+    """Let the next saves write so many bytes before the server answers, if it does."""
+    save = desk.bench.server.save
+
+    def written(*args: Any, **more: Any) -> Saved:
+        path.write_bytes(b"x" * size)
+        return save(*args, **more)
+
+    desk.bench.server.save = written  # type: ignore[method-assign] # there is no server that would
+
+
+def holds(fake: FakeServer, tokens: int) -> None:
+    """Let the slot hold so many tokens."""
+    fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False, "n_prompt_tokens": tokens, "id_task": 1}]))
+
+
+def test_a_save_that_was_too_slow_is_not_tried_again(
+    slow: FakeServer, desk_at: Any, slots: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on disk by then tells how slow, its bytes count, and a start of ours knows it; for a day."""
+    desk = desk_at(slow.url, slot_save_path=str(slots))
+    name = desk.contexts.next_name(desk.view.facts, slow.url)
+    writes(desk, slots / name, 100_000)
+    with pytest.raises(ServerTimeout):
+        desk.keeper.keep()
+    own, _ = desk.contexts.cost(desk.view.facts, slow.url)
+    assert own
+    assert own.size == 5_000_000
+    assert own.seconds >= 50 * 0.3
+    assert not desk.contexts.may_write(contexts_module.DAILY_BYTES - own.size + 1, CLOCK.wall())
+    for one in (desk, desk_at(slow.url, slot_save_path=str(slots))):
+        for _ in range(2):
+            one.keeper.keep()
+        assert saves(slow) == 1
+        assert "saving it would hold the server for" in one.context.detail
+    assert sum("is not kept" in record.message for record in caplog.records) == 2
+    holds(slow, 5)
+    with pytest.raises(ServerTimeout):
+        desk.keeper.keep()
+    assert saves(slow) == 2
+    holds(slow, 1000)
+    wall = CLOCK.wall()
+    monkeypatch.setattr(CLOCK, "wall", lambda: wall + 1.1 * costs.FRESH)
+    with pytest.raises(ServerTimeout):
+        desk.keeper.keep()
+
+
+def test_where_the_file_cannot_be_seen_the_wait_alone_tells_how_slow_it_is(
+    slow: FakeServer, desk_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has held the server for longer than a save may."""
+    monkeypatch.setattr(costs, "LIMIT", 0.2)
+    desk = desk_at(slow.url, slot_save_path="/nowhere")
+    with pytest.raises(ServerTimeout):
+        desk.keeper.keep()
+    desk.keeper.keep()
+    assert saves(slow) == 1
+
+
+def test_a_save_that_was_not_begun_says_nothing_of_the_disk(slow: FakeServer, desk_at: Any, slots: Path) -> None:
+    """As its file shows, it waited for a prompt."""
+    desk = desk_at(slow.url, slot_save_path=str(slots))
+    for count in (1, 2):
+        with pytest.raises(ServerTimeout):
+            desk.keeper.keep()
+        assert saves(slow) == count
+    assert desk.contexts.cost(desk.view.facts, slow.url) == (None, [])
+
+
+def test_a_save_that_was_taken_back_says_nothing_of_the_disk(
+    slow: FakeServer, desk_at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt came first."""
+    monkeypatch.setattr(keeper, "SLACK", 60.0)
+    desk = desk_at(slow.url, slot_save_path="/nowhere")
+
+    def take_back() -> None:
+        wait_until(lambda: saves(slow))
+        desk.bench.take_back()
+
+    user = threading.Thread(target=take_back)
+    user.start()
+    with pytest.raises(ServerTimeout, match="taken back"):
+        desk.keeper.keep()
+    user.join()
+    assert desk.contexts.cost(desk.view.facts, slow.url) == (None, [])
+
+
+def test_how_costly_an_unknown_model_is_a_short_conversation_shows(fake: FakeServer, desk_at: Any) -> None:
+    """A long one is not what it is tried with."""
+    desk = desk_at(fake.url, slot_save_path="/nowhere")
+    for tokens, count in ((11_000, 0), (1000, 1), (11_000, 2)):
+        holds(fake, tokens)
+        answer = {"n_saved": tokens, "n_written": 10_000 * tokens, "timings": {"save_ms": 0.01 * tokens}}
+        fake.on("/slots/0", Reply(body=answer))
+        desk.keeper.keep()
+        assert saves(fake) == count
+
+
+def test_what_was_written_in_vain_counts(fake: FakeServer, desk_at: Any, slots: Path) -> None:
+    """The disk wears all the same."""
+    desk = desk_at(fake.url, slot_save_path=str(slots))
+    (slots / desk.contexts.next_name(desk.view.facts, fake.url)).write_bytes(b"x")
+    desk.keeper.keep()
+    assert desk.saved is None
+    assert not desk.contexts.may_write(contexts_module.DAILY_BYTES - 4999, CLOCK.wall())
+    name = desk.contexts.next_name(desk.view.facts, fake.url)
+    fake.on("/slots/0", says_no(500, "Unable to save slot"))
+    writes(desk, slots / name, 700)
+    with pytest.raises(ServerRefused):
+        desk.keeper.keep()
+    assert not desk.contexts.may_write(contexts_module.DAILY_BYTES - 5699, CLOCK.wall())

@@ -83,12 +83,12 @@ def test_at_its_end_it_leaves_nobody_stranded(tiny_model: Path, tmp_path: Path) 
         link.attend(20.0)
         bench = link._prefetcher._bench
         wait_until(lambda: bench.view.facts)
-        first = Call(server.url, "complete", TALK, 3000)
+        first = Call(server.url, "complete", TALK, 12_000)
         at_work(server.url, processing=1)
         Call(server.url, "restore", 0, "a.bin")  # as one of ours that was let go on
         at_work(server.url, processing=1, deferred=1)
         second = Call(server.url, "complete", TALK, 2)
-        first.result()
+        first.result(60.0)
         bench.view.in_doubt = True
         link.close(10.0)
         second.result()

@@ -13,7 +13,8 @@ from helpers.wait import wait_until
 
 from engine.client import prefetcher as module
 from engine.client.answers import Kind
-from engine.client.contexts import Contexts
+from engine.client.contexts import Contexts, model_key
+from engine.client.index import SavedContext
 from engine.client.prefetcher import Prefetcher
 from engine.client.view import Facts, Reuse, View
 from engine.clock import SystemClock
@@ -32,6 +33,10 @@ class Clock:
     def now(self) -> float:
         """Return monotonic seconds."""
         return self.time
+
+    def slept(self) -> float:
+        """Return 0: never suspended."""
+        return 0.0
 
     def wall(self) -> float:
         """Return Unix seconds."""
@@ -216,6 +221,41 @@ def test_contexts_are_looked_through_for_old_ones_now_and_then(tmp_path: Path) -
         assert [due(one, clock), due(one, clock)] == ["expire", None]
         clock.time += module.EXPIRE_EVERY
         assert due(one, clock) == "expire"
+
+
+def test_what_became_of_a_restore_is_asked_before_each_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next job may send it again."""
+    done: list[str] = []
+    with prefetcher_at("http://127.0.0.1:9", tmp_path) as one:
+        monkeypatch.setattr(one._restorer, "settle", lambda: done.append("settle"))
+        one._do(lambda: done.append("job"))
+    assert done == ["settle", "job"]
+
+
+def test_a_restore_in_which_the_program_ended_is_not_tried_again(tmp_path: Path) -> None:
+    """From the first moment on."""
+    contexts = Contexts(tmp_path / "c.json")
+    saved = SavedContext(
+        filename="zat-scs-0123456789ab-a.bin",
+        folder="/nowhere",
+        slot=0,
+        tokens=9,
+        size=9,
+        stamp=None,
+        digest=None,
+        server="http://127.0.0.1:9",
+        model=model_key(FACTS),
+        build=None,
+        n_ctx=None,
+        total_slots=None,
+        cache_types="",
+        saved_at=SystemClock().wall(),
+    )
+    contexts.add(saved)
+    contexts.restoring(saved)
+    with prefetcher_at("http://127.0.0.1:9", tmp_path) as one:
+        one.start()
+        wait_until(lambda: one._bench.contexts.best(FACTS, "http://127.0.0.1:9") is None)
 
 
 def test_live_settings_are_taken_over(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 """A saved context goes back into the real server after a seen loss, and never otherwise."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.fake_server import FakeServer, Reply, says_no
+from helpers.fake_server import LOADING, FakeServer, Reply, says_no
 from helpers.rig import Call, ask
 from helpers.wait import wait_until
 
@@ -26,7 +26,7 @@ from engine.client.watcher import Watcher
 from engine.client.workbench import Workbench
 from engine.clock import SystemClock
 from engine.config.settings import Settings
-from engine.errors import ServerUnreachable
+from engine.errors import ServerHungUp, ServerLoading, ServerUnreachable
 from engine.events import ContextReport, ContextState, Event
 
 TALK = "The user and the model have talked about the garden for a while. " * 10
@@ -180,7 +180,7 @@ def test_an_erased_slot_is_filled_again(real: tuple[RealServer, Desk]) -> None:
 @pytest.mark.real
 def test_asleep_one_call_wakes_and_restores(stack: ExitStack, tiny_model: Path, tmp_path: Path) -> None:
     """Its slots are not asked for first, and waking it is no arrival of a prompt."""
-    server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path, sleep_idle_seconds=1))
+    server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path, sleep_idle_seconds=3))
     desk = stack.enter_context(at(server.url, tmp_path))
     desk.turn(TALK)
     desk.keeper.keep()
@@ -211,7 +211,7 @@ def test_while_prepared_it_does_not_fall_asleep_and_afterwards_it_may(
     stack: ExitStack, tiny_model: Path, tmp_path: Path
 ) -> None:
     """A prompt that takes longer to type than the server stays awake finds its context all the same."""
-    server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path, sleep_idle_seconds=1))
+    server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path, sleep_idle_seconds=3))
     desk = stack.enter_context(at(server.url, tmp_path))
     desk.turn(TALK)
     desk.keeper.keep()
@@ -357,8 +357,15 @@ class Scripted:
 
 
 @pytest.fixture
-def scripted(stack: ExitStack, tmp_path: Path) -> tuple[Scripted, Desk]:
+def never_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whoever listens have the command line of a server that does not sleep."""
+    monkeypatch.setattr("engine.client.observer.command_line", lambda _: ("llama-server",))
+
+
+@pytest.fixture
+def scripted(stack: ExitStack, tmp_path: Path, never_sleeps: None) -> tuple[Scripted, Desk]:
     """Return a scripted server on another machine, so to speak: its folder is not readable."""
+    del never_sleeps  # before it
     script = Scripted()
     stack.callback(script.fake.close)
     desk = stack.enter_context(at(script.fake.url, tmp_path, slot_save_path="/nowhere"))
@@ -451,6 +458,7 @@ def test_a_router_without_a_model_is_sent_nothing(scripted: tuple[Scripted, Desk
     assert desk.prepare() == []
 
 
+@pytest.mark.usefixtures("never_sleeps")
 def test_a_slot_beyond_the_servers_count_is_never_sent(stack: ExitStack, tmp_path: Path) -> None:
     """Ids wrap silently."""
     script = Scripted()
@@ -506,6 +514,115 @@ def test_a_failed_wake_leaves_the_next_wake_to_the_prompt(scripted: tuple[Script
     with pytest.raises(ServerUnreachable):
         desk.prepare()
     assert not desk.view.waking
+
+
+# ---- A file that ends the server -------------------------------------------------------------------------------------
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_file_that_we_cannot_see_ends_the_server_once(
+    stack: ExitStack, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, patient: bool
+) -> None:
+    """As one does that a full disk has cut short; then none of that folder is tried, after a start of ours neither.
+
+    It takes its time to end, so its answer may not be waited for.
+    """
+    server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path))
+    desk = stack.enter_context(at(server.url, tmp_path, slot_save_path="/nowhere"))
+    desk.turn(TALK)
+    desk.keeper.keep()
+    desk.turn(TALK + "x" * 300)
+    desk.keeper.keep()
+    for path in tmp_path.glob("zat-scs-*.bin"):
+        path.write_bytes(path.read_bytes()[:-1000])
+    restart(server, desk)
+    monkeypatch.setattr(desk.bench, "patience", lambda _: 60.0 if patient else 0.01)
+    with pytest.raises(ServerHungUp) if patient else nullcontext():
+        desk.prepare()
+    wait_until(lambda: server.exit_code is not None, what="the end of the server")
+    wait_until(lambda: (desk.look(), not desk.view.reachable)[1], what="its loss to be seen")
+    server.restart()
+    wait_until(lambda: (desk.look(), desk.view.reachable)[1], what="its start to be seen")
+    desk.restorer.settle()
+    assert desk.spy.asked.count("restore") == 1
+    assert "restore" not in desk.prepare()
+    assert "cannot be checked from here" in desk.context.detail
+    desk.turn(TALK)
+    desk.keeper.keep()
+    assert desk.spy.asked.count("save") == 2
+    later = stack.enter_context(at(server.url, tmp_path, slot_save_path="/nowhere"))
+    later.bench.contexts.take_up()
+    later.look()
+    later.view.loss = "the server was lost"
+    assert "restore" not in later.prepare()
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(raw=b""), says_no(502, "Bad Gateway"), Reply(500, "proxy error: Failed to read connection")]
+)
+def test_a_server_that_hung_up_over_a_context_is_not_given_it_again(
+    scripted: tuple[Scripted, Desk], reply: Reply
+) -> None:
+    """Nor where a router or a proxy says so."""
+    script, desk = scripted
+    script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False}])).on("/slots/0", reply)
+    with suppress(ServerHungUp):
+        desk.prepare()
+    assert desk.spy.asked.count("restore") == 1
+    desk.view.loss = "the server was lost"
+    assert "restore" not in desk.prepare()
+    _, left = desk.bench.contexts.forget()
+    assert len(left) == 1
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_context_that_never_reached_the_server_is_kept(scripted: tuple[Scripted, Desk], *, sent: bool) -> None:
+    """It was gone before, or said that it is loading: nothing was done with it."""
+    script, desk = scripted
+    desk.view.facts = replace(_facts(desk), kind=Kind.ROUTER, model="m")
+    desk.keeper.keep()
+    desk.view.sleeping = True
+    if sent:
+        script.fake.on("/slots/0", LOADING)
+    else:
+        script.fake.close()
+        desk.spy.close()
+    with pytest.raises(ServerLoading if sent else ServerUnreachable):
+        desk.prepare()
+    assert desk.spy.asked[-1] == "restore"
+    desk.bench.contexts.take_up()
+    assert desk.bench.contexts.best(_facts(desk), script.fake.url)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_became_of_an_unanswered_restore_shows_later(
+    scripted: tuple[Scripted, Desk], monkeypatch: pytest.MonkeyPatch, *, ended: bool
+) -> None:
+    """A server that is lost before it was seen at rest has ended over it; one that is lost later has not."""
+    script, desk = scripted
+    script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False}])).on("/slots/0", Reply(silent=True))
+    monkeypatch.setattr(desk.bench, "patience", lambda _: 0.1)
+    desk.prepare()
+    assert "what the slot holds is unknown" in desk.context.detail
+    desk.restorer.settle()
+    desk.view.in_doubt = ended
+    desk.restorer.settle()
+    desk.view.starts += 1
+    desk.restorer.settle()
+    desk.bench.contexts.take_up()
+    assert (desk.bench.contexts.best(_facts(desk), script.fake.url) is None) is ended
+
+
+@pytest.mark.parametrize(("tokens", "restored"), [(844, False), (30, True)])
+def test_a_conversation_that_began_unseen_is_not_overwritten(
+    scripted: tuple[Scripted, Desk], tokens: int, *, restored: bool
+) -> None:
+    """The loss was seen, the prompts after it were not; a check of the server's health is no conversation."""
+    script, desk = scripted
+    desk.view.loss = "the server was lost"
+    script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False, "id_task": 9, "n_prompt_tokens": tokens}]))
+    assert ("restore" in desk.prepare()) is restored
 
 
 # ---- What prompts took is reported -----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.client.answers import Kind
-from engine.client.view import Facts, flag, readable
+from engine.client.view import Facts, readable
 
 
 @pytest.mark.parametrize(
@@ -37,12 +37,37 @@ def test_only_a_command_line_without_the_flag_says_that_it_never_sleeps(
     assert Facts(Kind.LLAMA_SERVER, command_line=line).can_sleep is can
 
 
-def test_a_flag_is_read_in_either_form_and_the_last_one_counts() -> None:
-    """As llama-server does."""
-    line = ("llama-server", "--slot-save-path", "/a", "--slot-save-path=/b")
-    assert flag(line, "--slot-save-path") == "/b"
-    assert flag(line, "--slot") is None
-    assert flag(("llama-server", "--slot-save-path"), "--slot-save-path") == ""
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("ssh", "-N", "-L", "8080:localhost:8080", "gpu-box"),
+        ("socat", "TCP-LISTEN:8080,fork", "TCP:gpu-box:8080"),
+        ("nginx: worker process",),
+        ("rootlessport",),
+        ("llama-swap", "--config", "models.yaml"),
+    ],
+)
+def test_the_flags_of_who_passes_everything_on_are_not_the_servers(line: tuple[str, ...]) -> None:
+    """The server behind may sleep, for all that is known."""
+    assert Facts(Kind.LLAMA_SERVER, model_path="/models/m.gguf", command_line=line).can_sleep
+
+
+@pytest.mark.parametrize(
+    ("arguments", "can", "seconds"),
+    [
+        (None, True, None),
+        (("llama-server", "--model", "m.gguf"), False, None),
+        (("llama-server", "--model", "m.gguf", "--sleep-idle-seconds", "30"), True, 30.0),
+    ],
+)
+def test_behind_a_router_the_models_own_flags_count(
+    arguments: tuple[str, ...] | None, can: bool, seconds: float | None
+) -> None:
+    """They may stand in a file, so the router's command line alone does not tell."""
+    line = ("llama-server", "--models-preset", "models.ini", "-ctk", "q8_0")
+    facts = Facts(Kind.ROUTER, model="m", model_path="m.gguf", command_line=line, arguments=arguments)
+    assert (facts.can_sleep, facts.sleeps_after) == (can, seconds)
+    assert facts.cache_types == ("--cache-type-k q8_0" if arguments is None else "")
 
 
 def test_cache_types_tell_servers_apart_whose_files_do_not_mix() -> None:
@@ -55,6 +80,21 @@ def test_cache_types_tell_servers_apart_whose_files_do_not_mix() -> None:
     assert types("-ctk", "q8_0") == types("--cache-type-k=q8_0") != types()
     assert types("-kvu") == types("--kv-unified") != types()
     assert types("--lora", "a.gguf") != types("--lora", "b.gguf")
+    assert types("--rope-freq-base", "1000000") != types()
+
+
+@pytest.mark.parametrize(
+    ("facts", "word"),
+    [
+        (Facts(Kind.LLAMA_SERVER), "--slot-save-path"),
+        (Facts(Kind.LLAMA_SERVER, save_path="/slots", model_path="m.gguf", is_unclear=True), "whole path of m.gguf"),
+        (Facts(Kind.LLAMA_SERVER, save_path="/slots", model_path="/m.gguf"), ""),
+    ],
+)
+def test_what_keeps_its_contexts_from_being_kept_is_said(facts: Facts, word: str) -> None:
+    """With what would change it."""
+    assert word in facts.unkeepable
+    assert bool(word) == bool(facts.unkeepable)
 
 
 @pytest.mark.parametrize(

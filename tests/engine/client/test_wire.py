@@ -72,6 +72,32 @@ def test_a_name_that_cannot_be_is_unreachable(host: str) -> None:
         client.health()
 
 
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("http://[::1]", ("::1", 80)),
+        ("https://[2001:db8::5]/x", ("2001:db8::5", 443)),
+        ("http://[fd00::abcd]", ("fd00::abcd", 80)),
+        ("http://[fd00::abcd]:8080", ("fd00::abcd", 8080)),
+        ("https://example.org", ("example.org", 443)),
+    ],
+)
+def test_an_address_without_a_port_is_that_of_its_scheme(
+    monkeypatch: pytest.MonkeyPatch, url: str, address: tuple[str, int]
+) -> None:
+    """The end of an IPv6 address is no port: the key would go to another host."""
+    tried = []
+
+    def connect(where: tuple[str, int], *_: object) -> socket.socket:
+        tried.append(where)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with LlamaServer(url, "s3cret") as client, pytest.raises(ServerUnreachable):
+        client.health()
+    assert tried == [address]
+
+
 def test_a_question_is_prepared_once() -> None:
     """Twenty a second: preparing each anew would be most of what a look costs."""
     with FakeServer() as fake, LlamaServer(fake.url) as client:

@@ -47,7 +47,7 @@ class User(threading.Thread):
 
     def answer(self) -> client.Reply:
         """Wait for the reply; fail if there is none."""
-        self.join(30.0)
+        self.join(60.0)
         assert not self.is_alive(), "the user's prompt was never answered"
         assert self.reply
         return self.reply
@@ -110,7 +110,7 @@ def test_a_prompt_stranded_behind_our_action_is_started(
     """The server forgets it; we see it wait beside an idle slot, and free it."""
     with desk_at(server, tmp_path) as desk:
         monkeypatch.setattr(desk.prefetcher, "take_back", lambda: None)  # the worst case: nobody takes it back
-        first = User(server.url, OTHER, n_predict=6000)
+        first = User(server.url, OTHER, n_predict=12_000)
         at_work(server.url, processing=1)
         action = threading.Thread(
             target=lambda: desk.bench.act(0, lambda: desk.bench.server.restore(0, "a.bin", timeout=60.0))
@@ -133,7 +133,7 @@ def test_a_dropped_action_that_the_server_carries_out_all_the_same_strands_nobod
 ) -> None:
     """While it streams a reply it does not notice that we hung up."""
     with desk_at(server, tmp_path) as desk:
-        first = User(server.url, OTHER, n_predict=6000)
+        first = User(server.url, OTHER, n_predict=12_000)
         at_work(server.url, processing=1)
         action = desk.restore(timeout=60.0)
         second = User(server.url, OTHER + "And now?")
@@ -188,9 +188,13 @@ def test_without_actions_of_ours_no_completion_is_sent(server: RealServer, tmp_p
 def test_prompts_that_meet_our_restore_are_answered_and_keep_their_turn(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Thirty times two prompts, each at another moment around a restore; the next one re-uses nine tenths."""
+    """Thirty times two prompts, each at another moment around a restore, or behind it; the next re-uses nine tenths."""
     monkeypatch.setattr(workbench, "QUIET", 0.2)  # the prompts are short: the server has forgotten them by then
     chance, posted = random.Random(7), list[Event]()
+
+    def restored() -> int:
+        return sum(getattr(event, "context", None) is ContextState.RESTORED for event in posted)
+
     with RealServer(tiny_model, tmp_path, slot_save_path=tmp_path) as server, ExitStack() as stack:
         link = ServerLink(Settings(server_url=server.url), tmp_path / "contexts.json", CLOCK, posted.append)
         stack.callback(link.close, 10.0)
@@ -200,10 +204,13 @@ def test_prompts_that_meet_our_restore_are_answered_and_keep_their_turn(
         link.keep()
         wait_until(lambda: any(isinstance(event, ContextReport) and event.detail == "saved" for event in posted))
         view = link._prefetcher._view
-        for _ in range(30):
+        for number in range(30):
             wait_until(lambda: not view.busy and not view.in_doubt, what="rest")
+            before = restored()
             assert ask(server.url, "/slots/0?action=erase", method="POST")[0] == 200
             link.prepare()
+            if number % 3 == 0:  # chance alone lets too few end on a busy machine
+                wait_until(lambda before=before: restored() > before, what="the restore")
             time.sleep(chance.uniform(0.0, 0.012))
             first = User(server.url, TALK + "x" * 30, n_predict=2)
             time.sleep(chance.uniform(0.0, 0.012))
@@ -213,8 +220,6 @@ def test_prompts_that_meet_our_restore_are_answered_and_keep_their_turn(
             link.cancel()
             again = User(server.url, TALK + "x" * 60, n_predict=2).answer()
             assert (again.cache_n or 0) >= 0.9 * len(TALK + "x" * 30)
-        restored = sum(getattr(event, "context", None) is ContextState.RESTORED for event in posted)
-        assert restored > 5, "the restores never met a prompt"
 
 
 # ---- By script -------------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ NUMBER = "a number from 0.01 to 1"
 ADDRESS = "an address such as http://127.0.0.1:8080"
 ORDER = "expected MIN_THRESHOLD ≤ INITIAL_THRESHOLD ≤ MAX_THRESHOLD"
 SECRET = "hunter2"
+SWITCH = "on or off (in settings.toml: true or false)"
+QUOTES = "a text stands in quotes, a switch is true or false"
 
 
 @pytest.fixture
@@ -90,8 +92,8 @@ IN_THE_FILE = [
         "TELEMETRY_HZ = 10.5",
         "TELEMETRY_HZ = 10.5 is not allowed: expected a whole number from 1 to 50 Hz; the default is used",
     ),
-    ("KEYBOARD = 'off'", "KEYBOARD = 'off' is not allowed: expected on or off; the default is used"),
-    ("KEYBOARD = 0", "KEYBOARD = 0 is not allowed: expected on or off; the default is used"),
+    ("KEYBOARD = 'maybe'", f"KEYBOARD = 'maybe' is not allowed: expected {SWITCH}; the default is used"),
+    ("KEYBOARD = 0", f"KEYBOARD = 0 is not allowed: expected {SWITCH}; the default is used"),
     ("EVIDENCE = 'both'", "EVIDENCE = 'both' is not allowed: expected one of adaptive, seed; the default is used"),
     (
         "SERVER_URL = 'localhost'",
@@ -131,11 +133,19 @@ def test_slot_as_a_number_in_the_file(file: Path) -> None:
     assert store.load(written(file, "SLOT_ID = 3\n"), {}).settings == Settings(slot_id="3")
 
 
+@pytest.mark.parametrize("value", ["true", "'on'", '"True"', "'1'"])
+def test_a_switch_in_the_file_may_be_a_word(file: Path, value: str) -> None:
+    """What `--set` takes for a switch is taken in quotes, too."""
+    loaded = store.load(written(file, f"FALLBACK_TO_SUSPEND = {value}\n"), {})
+    assert (loaded.settings, loaded.problems) == (Settings(fallback_to_suspend=True), ())
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b"LINGER = \xff", "'utf-8' codec can't decode byte 0xff in position 9: invalid start byte"),
-        (b"LINGER = five", "Unexpected character: 'i' at line 1 col 10"),
+        (b"LINGER = five", f"Unexpected character: 'i' at line 1 col 10; {QUOTES}"),
+        (b"KEYBOARD = off", f"Unexpected character: 'o' at line 1 col 11; {QUOTES}"),
         (b"LINGER 5", "Invalid key (not shown) at line 1 col 0"),
         (b"LINGER = 5\nLINGER = 6\n", "Key (not shown) already exists. at line 2 col 0"),
     ],
@@ -213,7 +223,7 @@ OUTSIDE = [
     ("INITIAL_THRESHOLD", "nan", f"INITIAL_THRESHOLD = 'nan' is not allowed: expected {NUMBER}"),
     ("INITIAL_THRESHOLD", "-inf", f"INITIAL_THRESHOLD = '-inf' is not allowed: expected {NUMBER}"),
     ("TELEMETRY_HZ", "2.5", "TELEMETRY_HZ = '2.5' is not allowed: expected a whole number from 1 to 50 Hz"),
-    ("KEYBOARD", "maybe", "KEYBOARD = 'maybe' is not allowed: expected on or off"),
+    ("KEYBOARD", "maybe", f"KEYBOARD = 'maybe' is not allowed: expected {SWITCH}"),
     ("EVIDENCE", "both", "EVIDENCE = 'both' is not allowed: expected one of adaptive, seed"),
     (
         "SERVER_URL",
@@ -374,7 +384,7 @@ def test_a_broken_file_is_not_written_over(file: Path) -> None:
     assert file.read_text("utf-8") == "LINGER 5\n"
 
 
-@pytest.mark.parametrize(("name", "value"), [("LINGER", -1.0), ("COLOUR", "red"), ("KEYBOARD", "off")])
+@pytest.mark.parametrize(("name", "value"), [("LINGER", -1.0), ("COLOUR", "red"), ("KEYBOARD", "maybe")])
 def test_a_bad_value_is_not_written(file: Path, name: str, value: Value) -> None:
     """Nothing is touched before all is checked."""
     with pytest.raises(SettingsError, match=name):

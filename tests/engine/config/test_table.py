@@ -1,5 +1,6 @@
 """The settings as people read them."""
 
+import tomllib
 from pathlib import Path
 
 from engine.config import store, table
@@ -35,17 +36,28 @@ def test_lines_of_the_table() -> None:
 
 
 def test_rows_name_value_and_source() -> None:
-    """One row a setting, as `--set` would take it, and where it comes from."""
+    """One row a setting, as the file would take it, and where it comes from; a key is no more than a comment."""
     settings = Settings(linger=5.5, keyboard=False, api_key="hunter2")
     sources = {"LINGER": "file", "KEYBOARD": "environment", "API_KEY": "--set"}
     rows = table.rows(store.Loaded(settings, sources, (), Path("settings.toml")))
-    assert [row.split(" = ")[0] for row in rows] == [spec.name for spec in specs()]
+    assert [row.removeprefix("# ").split(" = ")[0] for row in rows] == [spec.name for spec in specs()]
     for row in (
-        "LINGER = 5.5 (file)",
-        "KEYBOARD = off (environment)",
-        "API_KEY = (set) (--set)",
-        "INACTIVITY_TIMER = 15 (default)",
-        "SLOT_SAVE_PATH = (empty) (default)",
+        "LINGER = 5.5  # file",
+        "KEYBOARD = false  # environment",
+        "# API_KEY = (set)  # --set",
+        "INACTIVITY_TIMER = 15  # default",
+        'SLOT_SAVE_PATH = ""  # default',
+        'EVIDENCE = "adaptive"  # default',
     ):
         assert row in rows
     assert not any("hunter2" in row for row in rows)
+
+
+def test_rows_can_be_put_into_the_file(tmp_path: Path) -> None:
+    """They look like it, so they are it: read back, the same settings come of them."""
+    settings = Settings(quiet_programs='a "quoted" \\ name', fallback_to_suspend=True, job_worth=0.125)
+    rows = "\n".join(table.rows(store.Loaded(settings, {}, (), tmp_path)))
+    assert set(tomllib.loads(rows)) == {spec.name for spec in specs()}
+    (tmp_path / "settings.toml").write_text(rows, "utf-8")
+    loaded = store.load(tmp_path / "settings.toml", {})
+    assert (loaded.settings, loaded.problems) == (settings, ())

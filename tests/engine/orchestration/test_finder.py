@@ -180,6 +180,30 @@ def test_all_are_looked_at_again_from_time_to_time(monkeypatch: pytest.MonkeyPat
     assert finder.find() == (ProcessId(10, 1),)
 
 
+@pytest.mark.parametrize(("platform", "looks"), [("win32", 1), ("linux", 3)])
+def test_who_may_not_be_looked_at_is_not_asked_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, platform: str, looks: int
+) -> None:
+    """Windows takes long to refuse; what comes later under such a number is looked at, and after a while all are."""
+    now, looked = 0.0, []
+    table: dict[int, Look | None] = {4: None}
+    _show(monkeypatch, table)
+    monkeypatch.setattr(processes, "look", lambda pid: looked.append(pid) or table.get(pid))
+    monkeypatch.setattr(sys, "platform", platform)
+    finder = ProcessFinder("job", lambda: now)
+    assert [finder.find() for _ in range(3)] == [(), (), ()]
+    assert len(looked) == looks
+    del table[4]
+    finder.find()
+    table[4] = Look(ProcessId(4, 9), "job", "R", 1, 0)
+    assert finder.find() == (ProcessId(4, 9),)
+    table[5] = None
+    finder.find()
+    table[5] = Look(ProcessId(5, 9), "job", "R", 1, 0)
+    now = 31.0
+    assert finder.find() == (ProcessId(4, 9), ProcessId(5, 9))
+
+
 # ---- Who holds the card ----------------------------------------------------------------------------------------------
 
 

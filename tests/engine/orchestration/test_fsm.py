@@ -141,6 +141,25 @@ def test_timer_from_entry_is_the_literal_reading() -> None:
     assert script.state is IDLE
 
 
+@pytest.mark.parametrize(("timer", "ends"), [(15.0, 190.0), (600.0, 610.0)], ids=["three minutes", "a longer timer"])
+def test_a_guess_does_not_last_forever(timer: float, ends: float) -> None:
+    """Steady typing in a chat prolongs it to three minutes, or INACTIVITY_TIMER; then it was a false positive."""
+    script = Script(Settings(inactivity_timer=timer))
+    for n in range(10, 700):
+        script.at(float(n), Tick(1.0, evidence_at=float(n), known_window=True))
+        assert script.state is (PREPARED if n < ends else IDLE)
+    assert (script.machine.false_positives, script.why) == (1, ["threshold", "timeout"])
+    script.at(702.5, Tick(1.0, evidence_at=702.5, known_window=True))
+    assert script.state is PREPARED
+
+
+def test_what_was_asked_for_lasts_as_long_as_was_asked(script: Script) -> None:
+    """Even beyond the end of a guess."""
+    script.at(1.0, PrepareRequested(1000.0))
+    script.type_at(1000.9)
+    assert script.state is PREPARED
+
+
 def test_after_a_false_positive_it_waits_for_thirty_quiet_seconds(script: Script) -> None:
     """Evidence within the hold starts the wait anew; after it a guess is free again."""
     script.type_at(0.0)

@@ -15,6 +15,7 @@ from helpers.job import Job, background_job, unique_name
 from helpers.wait import wait_until
 
 from engine import processes
+from engine.config.store import write_private
 from engine.errors import LedgerError
 from engine.orchestration.ledger import (
     Entry,
@@ -25,9 +26,9 @@ from engine.orchestration.ledger import (
     Resume,
     Undone,
     UnpauseFolding,
-    recover,
-    undo,
 )
+from engine.orchestration.leftovers import recover
+from engine.orchestration.undoing import undo
 from engine.processes import ProcessId
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -150,6 +151,45 @@ def test_each_entry_is_undone_by_its_backend_and_processes_come_first(monkeypatc
     assert undone[1].sentence == "UnpauseFolding: RuntimeError('on fire')"
 
 
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [
+        pytest.param([UnpauseFolding("ws://127.0.0.1:9/", "g" * 256, False)], "length <= 255", id="long name"),
+        pytest.param([Resume(1, 5, "job")], ">= 2", id="first process"),
+        pytest.param([Renice(2 + i, 1, "job", 0, 19) for i in range(20_000)], "too large", id="crowd"),
+    ],
+)
+def test_what_would_not_be_believed_is_not_written(ledger: Ledger, entries: list[Entry], reason: str) -> None:
+    """Nothing has been done yet, and what stood there before is still believed."""
+    ledger.record([ONE])
+    with pytest.raises(LedgerError, match=reason):
+        ledger.record(entries)
+    assert ledger.read() == (ONE,)
+
+
+def test_a_file_system_that_opens_it_to_all_is_noticed_before_anything_is_done(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a stick of a camera: the next start would refuse the file."""
+
+    def without_modes(path: Path, content: bytes) -> None:
+        write_private(path, content)
+        path.chmod(0o777)
+
+    monkeypatch.setattr("engine.config.store.write_private", without_modes)
+    with pytest.raises(LedgerError, match="others may write it"):
+        ledger.record([ONE])
+
+
+def test_a_disk_that_forgets_is_noticed_before_anything_is_done(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that all is written."""
+    monkeypatch.setattr("engine.config.store.write_private", lambda *_: None)
+    with pytest.raises(LedgerError, match="does not keep what is written there"):
+        ledger.record([ONE])
+
+
 def _linked(path: Path) -> None:
     original = path.with_name("elsewhere")
     path.replace(original)
@@ -261,6 +301,34 @@ def test_a_ledger_that_cannot_be_read_just_now_is_not_set_aside(
     assert ledger.read() == (ONE,)
 
 
+@pytest.mark.parametrize("call", ["read", "fstat"])
+def test_a_disk_that_fails_is_an_error_of_ours(ledger: Ledger, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Also once the file is open."""
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    ledger.record([ONE])
+    with monkeypatch.context() as trouble:
+        trouble.setattr(os, call, broken)
+        with pytest.raises(LedgerError, match="cannot be read: Input/output error"):
+            ledger.read()
+
+
+def test_entries_of_this_boot_are_not_taken_for_those_of_an_earlier_one(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While /proc cannot be read nobody knows; then nothing is read, and nothing written."""
+    ledger.record([ONE])
+    with monkeypatch.context() as trouble:
+        trouble.setattr(processes, "boot_id", lambda: "")
+        with pytest.raises(LedgerError, match="cannot be told from one of an earlier boot"):
+            ledger.read()
+        with pytest.raises(LedgerError):
+            ledger.record([TWO])
+    assert ledger.read() == (ONE,)
+
+
 @pytest.mark.real
 def test_the_next_start_gives_back_what_was_left(ledger: Ledger) -> None:
     """It says what it did, and there is nothing to do the second time."""
@@ -280,7 +348,7 @@ def test_a_process_that_only_has_the_same_number_is_left_alone(ledger: Ledger) -
         ledger.record([Resume(job.pid, start, "gone"), Renice(job.pid, start, "gone", 5, 0)])
         assert recover(ledger.path) == (f"gone ({job.pid}) had ended",)
         assert job.stopped
-        assert processes.nice(job.pid) == 0
+        assert processes.nice(job.pid) == os.nice(0)
 
 
 @pytest.mark.real
@@ -315,9 +383,39 @@ def _denied_for(who: ProcessId) -> Callable[[ProcessId, int], processes.Outcome]
     return lambda process, _: processes.Outcome.DENIED if process == who else processes.Outcome.GONE
 
 
+WITHOUT_DESCRIPTORS = """
+import os, resource, sys
+from pathlib import Path
+from engine.orchestration.ledger import Ledger
+from engine.orchestration.undoing import undo
+entries = Ledger(Path(sys.argv[1])).read()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+taken = []
+try:
+    while True:
+        taken.append(os.open("/", os.O_RDONLY))
+except OSError:
+    os.close(taken.pop())
+print(*[one.settled for one in undo(entries)])
+"""
+
+
+@pytest.mark.real
+def test_what_cannot_be_looked_at_stays_owed(ledger: Ledger) -> None:
+    """With a single descriptor left a process can be opened, and not be compared."""
+    with background_job(unique_name()) as job:
+        who = job.workers[0]
+        ledger.record([stop(job), Renice(who.pid, who.start, "job", 0, 19, 1)])
+        command = [sys.executable, "-c", WITHOUT_DESCRIPTORS, str(ledger.path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["False", "True"]  # a priority is compared and set by one descriptor
+        assert job.stopped
+        assert f"job ({job.pid}) goes on" in recover(ledger.path)
+
+
 def test_the_guardian_can_load_it_without_psutil_and_settings() -> None:
     """The guardian stays resident, so it must stay small."""
-    program = "import engine.orchestration.ledger, sys; print({'psutil', 'tomlkit', 'logging'} & set(sys.modules))"
+    program = "import engine.orchestration.undoing, sys; print({'psutil', 'tomlkit', 'logging'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -1,6 +1,7 @@
 """Listed programs that run, by real processes."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,21 @@ def test_only_what_is_new_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     clock.advance(60.0)
     lookout()
     assert looked.count(1) == 2
+
+
+@pytest.mark.parametrize(("platform", "looks"), [("win32", 1), ("linux", 3)])
+def test_who_may_not_be_looked_at_is_not_asked_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, platform: str, looks: int
+) -> None:
+    """Windows takes long to refuse; elsewhere such a process is gone, and its number may soon be somebody else's."""
+    looked: list[int] = []
+    monkeypatch.setattr(processes, "pids", lambda: [4])
+    monkeypatch.setattr(processes, "look", looked.append)
+    monkeypatch.setattr(sys, "platform", platform)
+    clock = FakeClock()
+    lookout = Lookout("program", clock.now)
+    assert [lookout() for _ in range(3)] == [None, None, None]
+    assert len(looked) == looks
+    clock.advance(60.0)
+    assert lookout() is None
+    assert len(looked) == looks + 1

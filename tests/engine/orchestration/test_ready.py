@@ -25,7 +25,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 
-from engine.orchestration.ledger import Ledger, get_ready, undo
+from engine.orchestration.ledger import Ledger
+from engine.orchestration.undoing import get_ready, undo
 
 
 class Gone:

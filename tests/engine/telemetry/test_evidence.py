@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Room, RuledEvidence, SeedEvidence, Turns
+from engine.telemetry.evidence import KeyKind, KeyPress, Readings, RuledEvidence, SeedEvidence, Turns
+from engine.telemetry.room import Room
 
 
 def enter(at: float) -> list[KeyPress]:
@@ -55,6 +56,27 @@ def test_the_floor_does_not_rise_under_a_voice() -> None:
     for _ in range(1200):
         room.take(-30.0, 0.95)
     assert room.height() == 1.0
+
+
+@pytest.mark.parametrize("hz", [5, 10, 20, 50])
+def test_what_is_speech_does_not_depend_on_the_pace_of_ticks(hz: int) -> None:
+    """A cough of a fifth of a second is none at any; half a second of voice is; the floor moves by the second."""
+    room = Room(hz)
+    for seconds, voice in ((1.0, 0.0), (0.2, 0.9), (1.0, 0.0)):
+        for _ in range(round(seconds * hz)):
+            room.take(-40.0 if voice else -50.0, voice)
+            assert not room.speech
+    heard = []
+    for _ in range(hz):
+        room.take(-40.0, 0.9)
+        heard.append(room.speech)
+    assert heard.index(True) / hz == pytest.approx(0.5, abs=1.1 / hz)
+    room = Room(hz)
+    for _ in range(10 * hz):
+        room.take(-30.0, 0.0)
+    for _ in range(hz):
+        room.take(-28.0, 0.9)
+    assert room.height() == pytest.approx((12.0 - Room.ABOVE) / Room.RANGE + Room.FOOT)
 
 
 def test_evidence_fades_after_a_reply() -> None:

@@ -2,13 +2,15 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.telemetry import weights
 from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Window
-from engine.telemetry.features import Features
+from engine.telemetry.features import FOREGONE, TALKED, Features
 from engine.telemetry.habits import Habits
+from engine.telemetry.personal import AFTER_REPLY
 
 HERE = Window("editor", ("a", "b"))
 
@@ -43,6 +45,58 @@ def test_a_bout_of_writing_without_a_prompt_is_booked_once() -> None:
     features.hear(end + 60.0, Readings(window=None))
     place = habits.places["editor",]
     assert (place.bouts, place.prompts) == (2, 1)
+
+
+def test_a_title_that_changes_by_itself_breaks_no_writing() -> None:
+    """A clock or a progress in it: one bout that became a prompt, and none in vain; another program still ends it."""
+    habits = Habits()
+    features, now = Features(habits), 10.0
+    for n in range(20):
+        now = 10.0 + n / 2
+        features.hear(now, Readings((KeyPress(now, KeyKind.TEXT),), window=Window("browser", (f"{n // 4} %", "site"))))
+    numbers = dict(zip(weights.WITH_WINDOW, features.values(now), strict=True))
+    assert numbers["keys"] == pytest.approx(math.log1p(20))
+    features.prompted(now)
+    features.hear(now + 60.0, Readings(window=Window("editor", ())))
+    for place in (habits.places["browser",], habits.places["browser", "site"]):
+        assert (place.bouts, place.prompts) == (1, 1)
+    end = typed(features, 100.0, 8, HERE)
+    features.hear(end, Readings(window=Window("browser", ("20 %", "site"))))
+    assert habits.places["editor",].bouts == 1
+
+
+def talk(features: Features, start: float, seconds: float, hz: int = 10) -> tuple[float, list[bool]]:
+    """Speak; return the time after it, and for each tick whether it counted."""
+    ticks = [start + n / hz for n in range(1, round(seconds * hz) + 1)]
+    return ticks[-1], [features.hear(now, Readings(db=-30.0, microphone=True, voice=0.9)) for now in ticks]
+
+
+@pytest.mark.parametrize("hz", [1, 5, 10, 50])
+def test_talk_that_leads_to_no_prompt_stops_counting(hz: int) -> None:
+    """A television or a meeting: after a minute of speech nobody is taken to speak to the model while it lasts."""
+    features = Features(Habits(), hz=hz)
+    end, counted = talk(features, 0.0, 1800.0, hz)
+    assert sum(counted) / hz == pytest.approx(TALKED * 1.12, rel=0.06)
+    assert not any(counted[round(90 * hz) :])
+    assert features.foregone(end)
+    assert dict(zip(weights.PLAIN, features.values(end), strict=True))["voice_share"] == 0.0
+
+
+def test_a_spoken_prompt_makes_talk_count_again_and_no_other_does() -> None:
+    """What was typed or pasted beside a television, and what a program sent after a reply, shows nothing of talk."""
+    features = Features(Habits())
+    end, _ = talk(features, 0.0, 120.0)
+    typed(features, end, 10)
+    features.prompted(end + 2.0)
+    features.replied(end + 4.0)
+    features.prompted(end + 4.0 + AFTER_REPLY / 2)
+    features.hear(end + 20.0, Readings((KeyPress(end + 20.0, KeyKind.PASTE),)))
+    features.prompted(end + 21.0)
+    end, counted = talk(features, end + 21.0, 20.0)
+    assert not any(counted)
+    features.prompted(end + FOREGONE)
+    _, counted = talk(features, end + FOREGONE, 20.0)
+    assert sum(counted) > 150
 
 
 def test_held_keys_and_shortcuts_are_no_writing() -> None:

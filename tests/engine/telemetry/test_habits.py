@@ -72,3 +72,30 @@ def test_the_memory_is_bounded() -> None:
         habits.wrote(Window("editor", (f"file {n}",)))
     assert len(habits.places) == MOST
     assert habits.standing(CHAT, 1.0) == NOTHING
+
+
+def test_a_home_is_a_place_of_prompts_and_not_a_program() -> None:
+    """Another talk on the same site is one, a film in the same browser is none, nor is a place of other writing."""
+    habits = Habits()
+    chat, other_chat, film = (
+        Window("ff", (page, site, "ff")) for page, site in (("a", "ai"), ("b", "ai"), ("c", "tv"))
+    )
+    habits.prompted(chat, 0.0)
+    assert not habits.home(chat)  # one may have been a program's
+    habits.prompted(chat, 1.0)
+    assert [habits.home(window) for window in (chat, other_chat, film)] == [True, True, False]
+    for _ in range(3):
+        habits.wrote(other_chat)
+    assert not habits.home(other_chat)
+    assert habits.home(chat)
+
+
+def test_a_title_of_one_part_is_a_home_as_a_whole() -> None:
+    """The window of a program for chats alone; of one that was never seen nothing is known."""
+    habits = Habits()
+    for _ in range(2):
+        habits.prompted(Window("studio", ("studio",)), 0.0)
+        habits.prompted(Window("bare", ()), 0.0)
+    assert habits.home(Window("studio", ("studio",)))
+    assert habits.home(Window("bare", ()))
+    assert not habits.home(Window("studio", ("settings",)))

@@ -4,19 +4,20 @@ import pytest
 
 from engine.config.settings import Settings
 from engine.telemetry.evidence import KeyKind, KeyPress, Readings, Window
-from engine.telemetry.habits import Habits
+from engine.telemetry.habits import PROBABLE, Habits
 from engine.telemetry.learned import CHANCES, COLD
 from engine.telemetry.processor import Fusion
 
 CHAT = Window("chat", ("talk", "chat"))
 CODE = Window("editor", ("file", "project"))
+TAB, MAIL = Window("browser", ("talk", "model")), Window("browser", ("inbox", "mail"))
 
 
 class Desk:
     """A fusion with somebody at it."""
 
-    def __init__(self, habits: Habits | None = None) -> None:
-        self.fusion = Fusion(Settings(), habits)
+    def __init__(self, habits: Habits | None = None, settings: Settings | None = None) -> None:
+        self.fusion = Fusion(settings or Settings(), habits)
         self.now = 0.0
 
     def wait(self, seconds: float, window: Window | None = None) -> float:
@@ -67,6 +68,56 @@ def test_the_cold_start_ends_by_itself() -> None:
     desk = Desk()
     desk.wait(COLD + 1.0, CODE)
     assert desk.write(6.0, CODE) < 0.40
+
+
+def test_a_lock_begins_no_cold_start_anew_and_forgetting_does() -> None:
+    """Ten minutes and one false alarm at most, however often the evidence is cleared."""
+    disappointed, slow = Desk(), Desk()
+    assert disappointed.write(4.0, CODE) >= 0.65
+    disappointed.fusion.disappointed()
+    slow.wait(COLD + 1.0, CODE)
+    for desk in (disappointed, slow):
+        desk.fusion.clear()
+        assert desk.wait(40.0, CODE) == 0.0
+        assert desk.write(6.0, CODE) < 0.40
+        desk.now += 3600.0
+        desk.wait(1.0, CODE)
+        assert desk.write(6.0, CODE) < 0.40
+        desk.fusion.forget()
+        assert desk.write(4.0, CODE) >= 0.65
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_turns_outlast_a_lock_and_not_a_gap(learned: bool) -> None:
+    """A screen that is locked while a reply is read hides nothing of when it came; a night does."""
+    seen = {}
+    for cleared in ("not", "lock", "gap"):
+        desk = Desk(settings=Settings(learned=learned))
+        for _ in range(3):
+            desk.write(5.0)
+            desk.send()
+        desk.wait(40.0 if learned else 200.0)
+        if cleared == "lock":
+            desk.fusion.clear()
+        desk.now += 60.0 if cleared == "gap" else 0.0
+        desk.wait(1.0)
+        seen[cleared] = desk.write(2.0)
+    assert seen["lock"] == pytest.approx(seen["not"], abs=0.1)
+    assert abs(seen["gap"] - seen["not"]) > 0.2
+
+
+def test_a_lock_lets_no_television_count_again() -> None:
+    """It was still on behind the locked screen."""
+    habits = Habits()
+    habits.prompts = 1
+    desk = Desk(habits)
+    for _ in range(2):
+        for _ in range(1200):
+            desk.now += 0.1
+            fused = desk.fusion.step(desk.now, Readings(db=-30.0, microphone=True, voice=0.95))
+        assert fused.touched_at is None or desk.now - fused.touched_at > 30.0
+        desk.fusion.clear()
+    assert fused.touched_at is None
 
 
 def test_before_the_first_prompt_speech_prepares_and_does_not_prolong() -> None:
@@ -122,6 +173,22 @@ def test_it_learns_where_prompts_come_from() -> None:
     desk.fusion.probability = 0.0
     desk.wait(90.0, CODE)
     assert desk.write(8.0, CODE) < 0.40
+
+
+def test_a_tab_that_prompts_come_from_is_told_from_another_in_the_same_browser() -> None:
+    """By what came of writing in each, though one goes on where the other ended."""
+    desk = Desk()
+    for _ in range(4):
+        for _ in range(3):
+            desk.write(8.0, MAIL)
+            desk.wait(30.0, MAIL)
+        desk.write(3.0, MAIL)
+        desk.write(5.0, TAB)
+        desk.send(TAB)
+    desk.wait(30.0, MAIL)
+    mail, tab = (desk.fusion.habits.standing(window, desk.now) for window in (MAIL, TAB))
+    assert mail.share < PROBABLE < tab.share
+    assert (mail.exact, tab.exact) == (pytest.approx(0.0, abs=0.1), pytest.approx(1.0, abs=0.1))
 
 
 def test_what_was_learned_outlives_a_gap() -> None:

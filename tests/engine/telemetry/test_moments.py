@@ -21,13 +21,10 @@ from Xlib.error import BadWindow
 
 from engine.config.settings import Settings
 from engine.telemetry import moments
-from engine.telemetry.evidence import Readings
 from engine.telemetry.moments import AnyMoment, Moments
 from engine.telemetry.moments_linux import AGAIN, Line, LinuxDesktop
 from engine.telemetry.moments_macos import MacDesktop
 from engine.telemetry.moments_windows import WindowsDesktop
-
-SPEECH = Readings(db=-20.0, microphone=True, voice=0.9)
 
 
 class FakeDesktop:
@@ -50,6 +47,7 @@ class FakeDesktop:
 
     def active(self) -> bool:
         """Answer."""
+        self.questions.append("active")
         return self.used
 
     def call(self) -> bool:
@@ -83,7 +81,7 @@ class Bench:
 
 
 def test_each_obstacle_has_its_words_and_passes() -> None:
-    """Battery, listed program, what covers the screen; the last goes first, being the newest."""
+    """Battery, listed program, what covers the screen; the last goes last, since a full-screen chat may overrule it."""
     bench = Bench(quiet_programs="obs")
     assert bench.look() is None
     bench.desktop.battery, bench.running = True, "obs"
@@ -91,8 +89,10 @@ def test_each_obstacle_has_its_words_and_passes() -> None:
     bench.desktop.battery = False
     assert bench.look() == "obs is running"
     bench.desktop.covered = "full-screen program"
+    assert bench.look() == "obs is running"
+    bench.running = None
     assert bench.look() == "full-screen program"
-    bench.desktop.covered = bench.running = None
+    bench.desktop.covered = None
     assert bench.look() is None
 
 
@@ -124,19 +124,18 @@ def test_what_changes_rarely_is_asked_rarely() -> None:
     assert [bench.desktop.questions.count(name) for name in ("obstacle", "battery")] == [5, 3]
 
 
-def test_a_call_takes_the_sound_and_leaves_the_keys() -> None:
-    """What is said in a call is for somebody else; nobody asks for calls while the microphone is off."""
+def test_a_call_is_asked_for_only_while_the_microphone_is_open() -> None:
+    """Asking starts a program; when the call is over, it is over."""
     bench = Bench()
     bench.desktop.talking = True
-    assert bench.moments.heard(Readings()) == Readings()
     bench.look()
     assert "call" not in bench.desktop.questions
-    assert bench.moments.heard(SPEECH) == SPEECH
+    bench.moments.listening = True
     bench.look()
-    assert bench.moments.heard(SPEECH) == Readings(microphone=True)
+    assert bench.moments.in_call
     bench.desktop.talking = False
     bench.look()
-    assert bench.moments.heard(SPEECH) == SPEECH
+    assert not bench.moments.in_call
 
 
 def test_somebody_who_is_seen_is_remembered_with_the_time() -> None:
@@ -150,6 +149,15 @@ def test_somebody_who_is_seen_is_remembered_with_the_time() -> None:
     bench.desktop.used = False
     bench.look()
     assert bench.moments.person_at == seen_at
+
+
+def test_nobody_is_looked_for_where_the_keyboard_is_not_sensed() -> None:
+    """As before the questions of the first start are answered."""
+    bench = Bench(keyboard=False)
+    bench.desktop.used = True
+    bench.look()
+    assert bench.moments.person_at is None
+    assert "active" not in bench.desktop.questions
 
 
 def test_the_thread_looks_at_once_survives_a_defect_and_hangs_up() -> None:
@@ -179,7 +187,7 @@ def test_any_moment_is_one_to_guess() -> None:
     always = AnyMoment()
     always.start()
     always.configure(Settings())
-    assert (always.reason, always.person_at, always.heard(SPEECH)) == (None, None, SPEECH)
+    assert (always.reason, always.person_at, always.in_call) == (None, None, False)
     always.close()
 
 
@@ -392,10 +400,25 @@ def test_a_call_is_another_recording_from_the_default_microphone(monkeypatch: py
         assert pactl(env, "info")
 
 
+@pytest.mark.real
+@needs("pulseaudio", "pactl", "parec")
+def test_a_filter_that_passes_the_sound_on_is_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A noise filter records as long as it runs; a call beside it is one all the same."""
+    with sound_server() as env:
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        desktop = LinuxDesktop()
+        for words in ("application.process.binary=pipewire", "application.name=EasyEffects"):
+            with _recording("mic", f"--property={words}"):
+                assert desktop.call() is False
+                with _recording("mic"):
+                    assert desktop.call() is True
+
+
 @contextlib.contextmanager
-def _recording(source: str) -> Iterator[subprocess.Popen[str]]:
+def _recording(source: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Record from this source with a program of the sound server's own."""
-    with running(["parec", f"--device={source}"]) as recorder:
+    with running(["parec", f"--device={source}", *words]) as recorder:
         mark = f'application.process.id = "{recorder.pid}"'
         wait_until(lambda: mark in _outputs(), what=f"a recording of {source}")
         yield recorder

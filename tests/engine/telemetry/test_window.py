@@ -322,6 +322,36 @@ def test_a_title_that_never_rests_costs_little(
 
 @pytest.mark.real
 @NEEDS_X
+def test_while_it_rests_it_looks_at_its_leisure(
+    sensor: WindowSensor, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A game that shows its figures in the title wakes it no more often than every few seconds."""
+    waits: list[float | None] = []
+
+    class Noted(threading.Event):
+        """An event that notes how long it is waited for, and waits for no time."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            """Note it."""
+            waits.append(timeout)
+            return self.is_set()
+
+    monkeypatch.setattr(window_x11, "threading", types.SimpleNamespace(Event=Noted, Thread=threading.Thread))
+    sensor.resting = True
+    game = desk.open("Game", "60 a second")
+    desk.announce(game.id)
+    sensor.start()
+    await_front(sensor, "game", "60 a second")
+    wait_until(lambda: waits, what="the wait after it")
+    sensor.resting = False
+    desk.call(game, "59 a second")
+    await_front(sensor, "game", "59 a second")
+    wait_until(lambda: len(waits) > 1, what="the next wait")
+    assert (waits[0], waits[-1]) == (window.REST, window_x11.CALM)
+
+
+@pytest.mark.real
+@NEEDS_X
 def test_windows_that_vanish_or_have_no_name(
     sensor: WindowSensor, desk: Desk, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,6 +86,26 @@ def test_calls_that_fail_end_the_watch(watch: Watch, desktop: FakeDesktop, told:
     wait_until(lambda: not watch._thread.is_alive())
     with pytest.raises(SensorUnavailable):
         watch.check()
+
+
+def test_while_it_rests_it_looks_at_its_leisure(monkeypatch: pytest.MonkeyPatch, desktop: FakeDesktop) -> None:
+    """A wait is as long as it is told to rest, where that is more than usual."""
+    waits: list[float | None] = []
+
+    class Noted(threading.Event):
+        """An event that notes how long it is waited for."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            """Note it, and wait a moment."""
+            waits.append(timeout)
+            return super().wait(0.01)
+
+    monkeypatch.setattr(window_windows, "threading", SimpleNamespace(Event=Noted, Thread=threading.Thread))
+    rests = [0.0, 30.0]
+    watch = Watch(desktop, lambda title: (title,), lambda _: None, lambda: rests.pop(0) if rests else 0.0)
+    wait_until(lambda: len(waits) >= 3, what="three waits")
+    watch.close()
+    assert waits[:3] == [window_windows.POLL, 30.0, window_windows.POLL]
 
 
 # ---- the calls themselves, on libraries of the same shape ------------------------------------------------------------

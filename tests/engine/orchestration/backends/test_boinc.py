@@ -21,7 +21,8 @@ from engine.errors import BackendUnavailable, LedgerError
 from engine.orchestration.backends import boinc, boinc_rpc
 from engine.orchestration.backends.base import Applied, Safeguard
 from engine.orchestration.backends.boinc import BoincBackend, undo
-from engine.orchestration.ledger import Ledger, RestoreBoinc, recover
+from engine.orchestration.ledger import Ledger, RestoreBoinc
+from engine.orchestration.leftovers import recover
 
 _ROOT = Path(__file__).parents[4]
 
@@ -218,21 +219,21 @@ class TestRealClient:
         """Long before the lease runs out."""
         with _controller(tmp_path, client, lease=60) as (controller, _):
             controller.kill()
-            wait_until(lambda: client.status.mode == AUTO, timeout=5, what="the give-back")
+            wait_until(lambda: client.status.mode == AUTO, what="the give-back")
         wait_until(lambda: client.computing, what="the task to go on")
         wait_until(lambda: not (tmp_path / "ledger.json").exists(), what="the cleared ledger")
 
     def test_the_lease_alone_gives_back_when_nobody_is_left(self, client: BoincClient, tmp_path: Path) -> None:
         """Controller and guardian are killed; it was renewed before."""
-        with _controller(tmp_path, client, lease=3) as (controller, guardian):
-            until = time.monotonic() + 3.5
+        with _controller(tmp_path, client, lease=10) as (controller, guardian):
+            until = time.monotonic() + 10.5
             while time.monotonic() < until:
                 assert client.status.mode == NEVER
                 time.sleep(0.1)
             os.kill(guardian, 9)
             controller.kill()
             assert client.status.mode == NEVER
-            wait_until(lambda: client.status.mode == AUTO, timeout=6, what="the lease to run out")
+            wait_until(lambda: client.status.mode == AUTO, what="the lease to run out")
         wait_until(lambda: client.computing, what="the task to go on")
         assert client.status.permanent == AUTO
 

@@ -43,11 +43,11 @@ def test_reading_needs_no_password(client: BoincClient) -> None:
 def test_a_lease_leaves_the_permanent_mode_and_ends_by_itself(client: BoincClient) -> None:
     """Nobody has to be there at its end."""
     with _authorized(client) as rpc:
-        rpc.never(2)
+        rpc.never(10)
         status = rpc.status()
     assert (status.mode, status.permanent) == (NEVER, AUTO)
-    assert 1.5 < status.delay <= 2
-    wait_until(lambda: client.status == Status(AUTO, AUTO, 0.0, 0, 0), timeout=4, what="the end of the lease")
+    assert 0 < status.delay <= 10
+    wait_until(lambda: client.status == Status(AUTO, AUTO, 0.0, 0, 0), what="the end of the lease")
 
 
 @pytest.mark.real

@@ -20,7 +20,8 @@ from engine.orchestration.backends.base import Applied, Safeguard
 from engine.orchestration.backends.mps_control import MpsControlBackend, undo
 from engine.orchestration.backends.mps_tool import MpsTool
 from engine.orchestration.finder import ProcessFinder
-from engine.orchestration.ledger import Ledger, RestoreMps, recover
+from engine.orchestration.ledger import Ledger, RestoreMps
+from engine.orchestration.leftovers import recover
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="MPS is for Linux only")
 

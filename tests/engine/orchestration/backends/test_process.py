@@ -175,7 +175,7 @@ class TestLowering:
             assert (applied.share, applied.verified) == (10, True)
             assert [processes.nice(thread) for thread in threads] == [19, 19, 19]
             lowering.backend.release()
-            assert [processes.nice(thread) for thread in threads] == [0, 5, 19]
+            assert [processes.nice(thread) for thread in threads] == [os.nice(0), 5, 19]
 
     def test_a_job_already_at_the_lowest_priority_stays_so(self, lowering: Bench) -> None:
         """There is nothing to do, so nothing to undo."""
@@ -211,7 +211,9 @@ class TestLowering:
             lowering.hold(10)
             entries = [entry for entry in lowering.ledger.read() if isinstance(entry, Renice)]
             newcomer = Lowering().plan(other, known, entries[:1])
-            assert newcomer == Renice(other.pid, other.start, lowering.name, 0, 19)
+            assert isinstance(newcomer, Renice)
+            assert newcomer.since >= entries[0].since > 0
+            assert newcomer == Renice(other.pid, other.start, lowering.name, os.nice(0), 19, newcomer.since)
 
     def test_what_outlives_its_lowered_parent_gets_the_priority_back_too(self, lowering: Bench) -> None:
         """A program that forks and leaves: the child has our priority from a parent that nobody can ask any more."""
@@ -225,7 +227,7 @@ class TestLowering:
             assert lowering.hold(10).verified is True
             assert lowering.ledger.read() != gone
             lowering.backend.release()
-            assert processes.nice(second.pid) == 0
+            assert processes.nice(second.pid) == os.nice(0)
 
 
 def test_a_priority_that_could_not_be_raised_again_is_refused(lowering: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +238,7 @@ def test_a_priority_that_could_not_be_raised_again_is_refused(lowering: Bench, m
     with background_job(lowering.name) as job:
         applied = lowering.hold(10)
         assert (applied.share, applied.verified) == (100, False)
-        assert processes.nice(job.pid) == 0
+        assert processes.nice(job.pid) == os.nice(0)
 
 
 def test_a_job_of_another_user_is_refused_with_the_reason(stopping: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ class Bench:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start one more process of the job."""
-        return subprocess.Popen([self.program, "600"])
+        return subprocess.Popen([self.program, "600"], start_new_session=True)
 
 
 def _nothing() -> None:
@@ -116,7 +116,7 @@ def test_two_hundred_processes_are_held_and_given_back(bench: Bench) -> None:
 
 def test_the_dead_that_nobody_has_buried_are_not_held(bench: Bench) -> None:
     """A signal to a zombie succeeds and means nothing."""
-    child = subprocess.Popen([bench.program, "0"])
+    child = subprocess.Popen([bench.program, "0"], start_new_session=True)
     wait_until(lambda: processes.state(child.pid) == "Z", what="the end")
     assert bench.backend.apply(10) == Applied(100, None, f"no {bench.name} is running")
     child.wait()
@@ -126,7 +126,9 @@ def test_the_dead_that_nobody_has_buried_are_not_held(bench: Bench) -> None:
 def test_a_worker_whose_parent_dies_is_held_and_given_back(bench: Bench, held_first: bool) -> None:
     """Its name is not the job's; that it was a child of the job is remembered."""
     script = "sleep 600 & echo $!; wait"
-    with subprocess.Popen([bench.shell, "-c", script], stdout=subprocess.PIPE) as parent, ExitStack() as stack:
+    with ExitStack() as stack:
+        command = [bench.shell, "-c", script]
+        parent = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
         assert parent.stdout
         worker = identity(int(parent.stdout.readline()))
         stack.callback(os.kill, worker.pid, signal.SIGKILL)
@@ -139,6 +141,27 @@ def test_a_worker_whose_parent_dies_is_held_and_given_back(bench: Bench, held_fi
         assert processes.stopped(worker)
         bench.backend.release()
         assert processes.state(worker.pid) != "T"
+
+
+def test_a_worker_that_had_its_parents_name_is_held_when_that_has_died(bench: Bench, tmp_path: Path) -> None:
+    """One just forked goes by the job's name until it becomes the program that does the work."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    inner = f"read line <{gate}; exec sleep 600"
+    script = f"{bench.shell} -c '{inner}' & echo $!; wait"
+    with ExitStack() as stack:
+        command = [bench.shell, "-c", script]
+        parent = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True))
+        assert parent.stdout
+        worker = identity(int(parent.stdout.readline()))
+        stack.callback(os.kill, worker.pid, signal.SIGKILL)
+        wait_until(lambda: bench.finder.find() == (worker,), what="the worker")
+        parent.kill()
+        parent.wait()
+        gate.write_text("go\n")
+        wait_until(lambda: "sleep" in (processes.command_line(worker.pid) or ()), what="the work to begin")
+        assert bench.backend.apply(0).verified is True
+        assert processes.stopped(worker)
 
 
 def test_a_stop_by_somebody_else_on_top_of_ours_does_not_count(bench: Bench) -> None:
