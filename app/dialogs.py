@@ -115,7 +115,8 @@ class Dialogs(QObject):
 
     def _show(self, name: str, make: Callable[[], QDialog]) -> None:
         dialog = self._open.get(name)
-        if dialog is None or not dialog.isVisible():
+        # One that was closed while it ran may still be tidying up.
+        if dialog is None or not (dialog.isVisible() or getattr(dialog, "running", False)):
             if dialog is not None:
                 dialog.deleteLater()
             dialog = self._open[name] = make()

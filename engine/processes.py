@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 from contextlib import suppress
 
 from engine.process_types import Look, Outcome, ProcessId
@@ -42,7 +43,12 @@ def find(process: ProcessId) -> Look | None:
 
     Out of descriptors or of memory nothing can be read, and yet whatever is held is still held.
     """
-    seen = examine(process.pid)
+    try:
+        seen = examine(process.pid)
+    except PermissionError:
+        if threads(process):
+            raise
+        return None  # its number belongs to another one now, of which no more may be known
     return seen if seen and seen.process == process and seen.state not in "ZXx" else None
 
 
@@ -73,6 +79,14 @@ if sys.platform == "linux":
     def pids() -> list[int]:
         """List the processes that can be seen."""
         return procfs.numbers("/proc")
+
+    def around(numbers: Collection[int]) -> list[int]:
+        """List processes among which are these and all their descendants. Raises OSError where none can be listed."""
+        del numbers  # all are read as quickly as some are told apart
+        found = pids()
+        if not found:
+            raise OSError("the processes cannot be listed")
+        return found
 
     def examine(pid: int) -> Look | None:
         """Read one process or thread; None if it is gone. Raises OSError where that cannot be told."""

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
 import psutil
@@ -34,6 +34,15 @@ def boot_id() -> str:
 def pids() -> list[int]:
     """List the processes that can be seen."""
     return psutil.pids()
+
+
+def around(numbers: Collection[int]) -> list[int]:
+    """List these and all their descendants: to read other processes would take long here."""
+    found = dict.fromkeys(numbers)
+    for pid in numbers:
+        with suppress(*_REFUSED):
+            found |= dict.fromkeys(child.pid for child in psutil.Process(pid).children(recursive=True))
+    return list(found)
 
 
 def examine(pid: int) -> Look | None:

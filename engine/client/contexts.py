@@ -6,20 +6,23 @@ one leaves the slot empty. So everything is checked here, before it is asked.
 
 import hashlib
 import logging
-import stat
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.client.index import FORMAT, Cost, Index, IndexFile, SavedContext, SlotFile
-from engine.client.slot_files import Fate, delete, look_at, measure, named_like_ours, stamp_of
-from engine.client.view import Facts, readable
+import msgspec
+
+from engine.client.index import Cost, Index, IndexFile, SavedContext, SlotFile
+from engine.client.matching import misfit, model_key
+from engine.client.slot_files import Fate, delete, look_at, named_like_ours
+from engine.client.view import Facts
 
 log = logging.getLogger(__name__)
 
 DAILY_BYTES = 10_000_000_000  # written a day at most: slot files are large, and disks wear
 GROWN_TOKENS = 256
 GROWN_SHARE = 1.1
+ENDED_AFTER = 2  # ends of the server in a row over files of one folder: one may be chance
 USELESS_AFTER = 2  # restores in a row after which the next prompt re-used nothing
 AHEAD = 3600.0  # s; what was saved later than this from now was saved while the clock was wrong
 RETRIED = 7 * 86400.0  # s in which a file that could not be deleted is tried again
@@ -43,8 +46,8 @@ class Contexts:
         name = (noted.filename, noted.folder) if noted else None
         saved = next((one for one in self._index.contexts if (one.filename, one.folder) == name), None)
         if saved is not None:
-            log.warning("the program ended while %s was restored: it is not tried again", saved.filename)
-            self._drop_all_like(saved)
+            log.warning("the program ended while %s was restored", saved.filename)
+            self.condemn(saved)
         self._file.clear_note()
 
     def best(self, facts: Facts, server: str) -> SavedContext | None:
@@ -133,16 +136,25 @@ class Contexts:
         """Note that the server has outlived what was noted."""
         self._file.clear_note()
 
-    def condemn(self, saved: SavedContext) -> None:
-        """Give back neither this one nor its like: the server ended over it.
+    def proven(self, saved: SavedContext) -> None:
+        """Note that the server has taken this one."""
+        self._file.clear_note()
+        if self._index.ended.pop(f"{saved.server} {saved.folder}", 0):
+            self._write()
 
-        Where the files cannot be checked from here, none is trusted any more: what cut one short, such as a file system
-        that is too small, cuts the next one, too.
+    def condemn(self, saved: SavedContext) -> None:
+        """Take note that the server ended while this one was restored.
+
+        One that was seen to be whole right before is not to blame the first time. Others are dropped, with their like;
+        after the second time none of that folder is trusted: what cut one short, such as a file system that is too
+        small, cuts the next one, too.
         """
-        self._drop_all_like(saved)
-        key = f"{saved.server} {saved.folder}"
-        if saved.stamp is None and key not in self._index.distrusted:
-            self._index.distrusted.append(key)
+        index, key = self._index, f"{saved.server} {saved.folder}"
+        often = index.ended[key] = index.ended.get(key, 0) + 1
+        if saved.stamp is None or often >= ENDED_AFTER:
+            self._drop_all_like(saved)
+        if saved.stamp is None and often >= ENDED_AFTER and key not in index.distrusted:
+            index.distrusted.append(key)
         self._write()
         self._file.clear_note()
 
@@ -151,8 +163,18 @@ class Contexts:
         return f"{server} {facts.save_path or ''}" in self._index.distrusted
 
     def expire(self, wall: float, hours: float) -> int:
-        """Delete the contexts that are older than so many hours, or of a time to come; return how many."""
-        old = [saved for saved in self._index.contexts if not wall - 3600 * hours <= saved.saved_at <= wall + AHEAD]
+        """Delete the contexts that are older than so many hours; return how many. Those of a time to come age from now.
+
+        Whether the clock was wrong then or is now, nobody knows.
+        """
+        contexts = self._index.contexts
+        if any(saved.saved_at > wall + AHEAD for saved in contexts):
+            self._index.contexts = contexts = [
+                msgspec.structs.replace(saved, saved_at=wall) if saved.saved_at > wall + AHEAD else saved
+                for saved in contexts
+            ]
+            self._write()
+        old = [saved for saved in contexts if saved.saved_at < wall - 3600 * hours]
         unfinished = [begun for begun in self._index.begun if not wall - 3600 * hours <= begun.at <= wall + AHEAD]
         left = [one for one in self._index.left if abs(wall - one.at) < RETRIED]
         gone: tuple[SavedContext | SlotFile, ...] = (*old, *unfinished)
@@ -231,46 +253,6 @@ class Contexts:
 
     def _write(self) -> None:
         self._file.write(self._index)
-
-
-def misfit(saved: SavedContext, facts: Facts) -> str | None:
-    """Say why this context must not be given to this server; None if it fits. Reads the file where it can."""
-    checks = (
-        (saved.format != FORMAT, "it was saved by another version of this program"),
-        (saved.build != facts.build, "the server is another build now"),
-        (saved.total_slots != facts.total_slots, "the server was started with another number of slots"),
-        (saved.cache_types != facts.cache_types, "the server was started with other cache types"),
-        (facts.n_ctx is not None and saved.tokens >= facts.n_ctx, "it is longer than the server's context now"),
-        (saved.folder != (facts.save_path or ""), "the server keeps its slots in another folder now"),
-    )
-    return next((reason for wrong, reason in checks if wrong), None) or _damage(saved)
-
-
-def _damage(saved: SavedContext) -> str | None:
-    path = readable(saved.folder, saved.filename)
-    if path is None:
-        return None
-    try:
-        status = path.stat()
-        if status.st_size != saved.size:
-            return "its file is cut short or grew"
-        if saved.stamp not in (None, stamp_of(status)) and measure(path).digest != saved.digest:
-            return "its file has changed"
-    except OSError as error:
-        # One that we never could see was measured by the server itself, and we did not overwrite it since.
-        return None if saved.stamp is None else f"its file cannot be read: {error.strerror}"
-    return None
-
-
-def model_key(facts: Facts) -> str:
-    """Return what tells one set of weights from another: path, and size and time where the file can be seen."""
-    name = f"{facts.model or ''} {facts.model_path or ''}"
-    path = readable("", facts.model_path or "")
-    try:
-        status = path.stat() if path else None
-    except OSError:
-        return name
-    return f"{name} {status.st_size} {status.st_mtime_ns}" if status and stat.S_ISREG(status.st_mode) else name
 
 
 def _cost_key(facts: Facts, server: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from engine.client.index import Cost
 
 LIMIT = 2.0  # s that a save may be expected to hold the server: about as long as the slot has rested before it
+FIRST = 5.0  # s that the first one of a model may, which tells what the next ones take
 UNKNOWN_TOKEN = 200_000  # bytes, where the model's file does not tell: most models of up to 30B take less
 FASTEST = 1e9  # bytes/s believed of what was not measured: what a system takes into its memory before the disk
 TELLING = 100_000_000  # bytes from which on a file says something of the disk's speed
@@ -35,12 +36,19 @@ def expect(tokens: int, own: Cost | None, others: Iterable[Cost], wall: float, t
         speeds = [cost.size / cost.seconds for cost in others if _tells(cost, wall)]
         return Expected(size, size / min([*speeds, FASTEST]))
     size = int(tokens * own.size / own.tokens)
+    if tokens > own.tokens:  # a part of it may be the same for any number of tokens
+        size = min(size, own.size + (tokens - own.tokens) * (token or UNKNOWN_TOKEN))
     if not _is_fresh(own, wall):
-        return Expected(size, size / FASTEST)
+        return Expected(size, min(size / FASTEST, own.seconds * size / own.size or size / FASTEST))
     if size <= own.size:
         return Expected(size, own.seconds * size / own.size)
     speed = min(own.size / own.seconds, FASTEST) if _tells(own, wall) else FASTEST
     return Expected(size, own.seconds + (size - own.size) / speed)
+
+
+def bearable(expected: Expected, own: Cost | None) -> bool:
+    """Tell whether the server may be held that long for it."""
+    return expected.seconds <= (FIRST if own is None else LIMIT)
 
 
 def of_unfinished(tokens: int, expected: Expected, seen: int, waited: float, wall: float) -> Cost:

@@ -20,7 +20,7 @@ def token_bytes(model: Path) -> int | None:
     try:
         with model.open("rb") as file:
             return _from(_described(_Reader(file)))
-    except (OSError, EOFError, ValueError, LookupError, ArithmeticError, RecursionError, struct.error):
+    except (OSError, EOFError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError, struct.error):
         return None
 
 

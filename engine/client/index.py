@@ -68,14 +68,16 @@ class Index(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What the file holds.
 
     `begun`: files that were to be written, until it is known what became of them. `left`: those that could not be
-    deleted. `useless`: restores in a row that gained nothing. `distrusted`: where a file that cannot be checked from
-    here ended the server. `written`: bytes on the day `written_on`.
+    deleted. `useless`: restores in a row that gained nothing. `ended`: how often a restore from there ended the server,
+    since one was answered. `distrusted`: where that were files that cannot be checked from here. `written`: bytes on
+    the day `written_on`.
     """
 
     contexts: list[SavedContext] = []
     begun: list[SlotFile] = []
     left: list[SlotFile] = []
     useless: dict[str, int] = {}
+    ended: dict[str, int] = {}
     distrusted: list[str] = []
     costs: dict[str, Cost] = {}
     written_on: str = ""

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from engine.client import costs
 from engine.client.answers import Kind, Saved, Slot
-from engine.client.contexts import DISTRUSTED, model_key
+from engine.client.contexts import DISTRUSTED
 from engine.client.costs import Expected
 from engine.client.gguf import token_bytes
 from engine.client.index import Cost, SavedContext
+from engine.client.matching import model_key
 from engine.client.slot_files import is_folder, look_at, make_private, measure, stamp_of
 from engine.client.view import Facts, readable
 from engine.client.workbench import Workbench
@@ -51,12 +52,10 @@ class Keeper:
             return
         wall = bench.clock.wall()
         own, others = bench.contexts.cost(facts, bench.settings.server_url)
-        token = token_bytes(Path(facts.model_path)) if facts.model_path and facts.process else None
+        token = token_bytes(Path(facts.model_path)) if facts.model_path else None
         expected = costs.expect(slot.n_prompt_tokens, own, others, wall, token)
-        if expected.seconds > costs.LIMIT:
-            bench.say_once(
-                f"a save would hold the server for more than {costs.LIMIT:g} s: this conversation is not kept"
-            )
+        if not costs.bearable(expected, own):
+            bench.say_once("saving this conversation would hold the server for too long: it is not kept")
             detail = f"saving it would hold the server for {expected.seconds:.0f} s: not kept"
             bench.tell(ContextState.WARM, slot.n_prompt_tokens, detail)
         elif bench.contexts.may_write(expected.size, wall):

@@ -5,12 +5,13 @@ import logging
 
 from engine.account import PromptReport
 from engine.client.answers import Kind, Model, Slot
-from engine.client.contexts import model_key
 from engine.client.index import SavedContext
+from engine.client.matching import model_key
 from engine.client.view import Facts, Reuse
 from engine.client.workbench import Workbench
 from engine.errors import ServerError, ServerHungUp, ServerLoading, ServerRefused, ServerTimeout, ServerUnreachable
 from engine.events import ContextState
+from engine.processes import ProcessId, alive
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,8 @@ class Restorer:
         self._bench = bench
         self._final: tuple[int, str] | None = None  # this start of the server is asked no more, and why
         self._facts: Facts | None = None  # the last ones known: while it is away they tell what was saved
-        self._unsure: tuple[SavedContext, int] | None = None  # sent, not answered; in which start of the server
+        # Sent, not answered; in which start of the server; its process, where that is known.
+        self._unsure: tuple[SavedContext, int, ProcessId | None] | None = None
         self._in_slot: SavedContext | None = None  # put there by us; a fresh server does not show it
         self._proving = False  # the next prompt tells whether the restore was of use
         self._woken: float | None = None  # s that waking the server took, until a prompt has had the good of it
@@ -77,10 +79,10 @@ class Restorer:
         view = self._bench.view
         if self._unsure is None:
             return
-        saved, starts = self._unsure
-        if view.starts != starts:
+        saved, starts, process = self._unsure
+        if view.starts != starts and (process is None or not alive(process)):
             self._ended(saved)
-        elif not view.in_doubt:  # it has answered since, and was idle
+        elif view.starts != starts or not view.in_doubt:  # it was out of reach for a while
             self._unsure = None
             self._bench.contexts.survived()
 
@@ -112,7 +114,7 @@ class Restorer:
         restoring: float | None = 0.0
         try:
             if saved is not None:
-                restoring = self._restore(facts, saved, self._slot_for(facts, saved), WAKE_TIMEOUT)
+                restoring = self._restore(facts, saved, self._slot_for(facts, saved), WAKE_TIMEOUT, waking=True)
             else:
                 bench.tell(ContextState.NONE, None, f"woken without a context: {reason}")
                 bench.server.slots(facts.model, timeout=WAKE_TIMEOUT)
@@ -169,7 +171,9 @@ class Restorer:
         wanted = saved.slot if setting == "auto" else int(setting)
         return wanted if facts.total_slots is None or wanted < facts.total_slots else 0
 
-    def _restore(self, facts: Facts, saved: SavedContext, slot: int, timeout: float) -> float | None:
+    def _restore(
+        self, facts: Facts, saved: SavedContext, slot: int, timeout: float, *, waking: bool = False
+    ) -> float | None:
         """Send it; return the seconds that the server needed for the restore alone, None if it did not succeed."""
         bench, loss = self._bench, self._bench.view.loss
         bench.tell(ContextState.RESTORING, saved.tokens)
@@ -180,19 +184,22 @@ class Restorer:
                 lambda: bench.server.restore(slot, saved.filename, facts.model, timeout=timeout),
             )
         except ServerHungUp:
-            self._ended(saved)
+            self._hung_up(saved, waking=waking)
             raise
         except (ServerLoading, ServerUnreachable):
             bench.contexts.survived()
             raise
         except ServerRefused as error:
-            self._refused(saved, error)
+            self._refused(saved, error, waking=waking)
         except ServerTimeout as error:
-            self._unsure = saved, bench.view.starts
+            if bench.was_taken_back:
+                bench.contexts.survived()
+            else:
+                self._unsure = saved, bench.view.starts, facts.process if facts.is_own else None
             log.warning("what became of restoring %d tokens is unknown: %s", saved.tokens, error)
             bench.tell(ContextState.SAVED, saved.tokens, "no answer to the restore: what the slot holds is unknown")
         else:
-            bench.contexts.survived()
+            bench.contexts.proven(saved)
             bench.learn_speed(answer.n_read, answer.restore_ms)
             if bench.view.loss is loss:  # else it was lost again meanwhile
                 bench.view.loss = None
@@ -203,16 +210,23 @@ class Restorer:
             return answer.restore_ms / 1000
         return None
 
+    def _hung_up(self, saved: SavedContext, *, waking: bool) -> None:
+        """Blame the file, but not one that is seen to be whole where the server may have failed to load its model."""
+        if waking and saved.stamp is not None:
+            self._bench.contexts.survived()
+        else:
+            self._ended(saved)
+
     def _ended(self, saved: SavedContext) -> None:
-        """Never try again what the server may have ended over, as it does over a file that is cut short."""
-        log.warning("the server ended while %d tokens were restored: they are not tried again", saved.tokens)
+        """Take note that the server may have ended over this one, as it does over a file that is cut short."""
+        log.warning("the server ended while %d tokens were restored", saved.tokens)
         self._unsure = None
         self._bench.contexts.condemn(saved)
 
-    def _refused(self, saved: SavedContext, error: ServerRefused) -> None:
+    def _refused(self, saved: SavedContext, error: ServerRefused, *, waking: bool) -> None:
         """Ask this start of the server no more, if it is final: a refused restore leaves the slot empty."""
         if error.status == GATEWAY or error.message.startswith("proxy error"):
-            self._ended(saved)  # said by whoever stands before it
+            self._hung_up(saved, waking=waking)  # said by whoever stands before it
         else:
             self._bench.contexts.survived()
         reason = f"the server refused to restore it: {error.message}"

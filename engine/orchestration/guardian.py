@@ -216,15 +216,17 @@ def _watch(hear: Callable[[float | None], bytes | None], ledger: Ledger) -> tupl
     held: tuple[Entry, ...] = ()
     while True:
         said = hear(LEASE if armed else None)
-        if not said or LEAVE in said:
+        if not said:
             return held
-        armed = said.endswith((ARM, BEAT))
         if ARM in said:
             with suppress(LedgerError, OSError):
                 held = ledger.read()
                 get_ready(held)
-        if not armed:
+        armed = said.replace(LEAVE, b"").endswith((ARM, BEAT))
+        if REST in said and not armed:
             held = ()
+        if LEAVE in said:
+            return held
 
 
 def _give_back(ledger: Ledger, held: tuple[Entry, ...]) -> None:
@@ -251,7 +253,7 @@ def _give_back(ledger: Ledger, held: tuple[Entry, ...]) -> None:
             return  # the next start sets it aside and says so
         except (OSError, LedgerError):  # of the disk, or somebody has the file open: it may pass
             held = _still_held(held)
-        known = _written(ledger)
+        known = _written(ledger) or known
 
 
 def _still_held(held: tuple[Entry, ...]) -> tuple[Entry, ...]:

@@ -4,7 +4,6 @@ A newcomer inherits the priority of what it came from, and the last second of th
 loads this module and must stay small.
 """
 
-import os
 import time
 from collections.abc import Collection, Iterator
 
@@ -16,31 +15,21 @@ _ROUNDS = 10
 _PAUSE = 0.02  # seconds between two: what is just being born has its priority already, and is not yet to be seen
 
 
-def give_back(entries: Collection[Renice]) -> tuple[Renice, ...]:
-    """Look again until there is none left; return the entries of whose heirs some are. Raises OSError."""
+def give_back(entries: Collection[Renice]) -> None:
+    """Look again until there is none left. Raises OSError where it cannot look.
+
+    What another user has started meanwhile is left as it is: it was left alone before, too.
+    """
     dated = {entry.pid: entry for entry in entries if entry.since}
-    if not dated:
-        return ()
     known = {ProcessId(entry.pid, entry.start) for entry in entries}
-    failed, found = _round(dated, known)
-    for _ in range(_ROUNDS):
-        time.sleep(_PAUSE)
-        more, found = _round(dated, known)
-        failed |= more
+    for _ in range(_ROUNDS if dated else 0):
+        found = [(heir, origin) for heir, origin in _heirs(dated) if heir not in known]
         if not found:
-            return tuple(failed)
-    return tuple(failed | found)
-
-
-def _round(dated: dict[int, Renice], known: set[ProcessId]) -> tuple[set[Renice], set[Renice]]:
-    """Give back what is there now; return the entries of those that were denied, and of the others."""
-    denied: set[Renice] = set()
-    found: set[Renice] = set()
-    for heir, origin in _heirs(dated):
-        if heir not in known:
-            outcome = processes.renice(heir, origin.previous)
-            (denied if outcome is Outcome.DENIED else found).add(origin)
-    return denied, found
+            return
+        for heir, origin in found:
+            if processes.renice(heir, origin.previous) is Outcome.DENIED and processes.find(heir):
+                known.add(heir)
+        time.sleep(_PAUSE)
 
 
 def _heirs(dated: dict[int, Renice]) -> Iterator[tuple[ProcessId, Renice]]:
@@ -53,13 +42,12 @@ def _heirs(dated: dict[int, Renice]) -> Iterator[tuple[ProcessId, Renice]]:
 
 def _families(dated: dict[int, Renice]) -> Iterator[tuple[ProcessId, Renice]]:
     """Yield the processes of the entries and all their descendants, each with the nearest entry."""
-    seen = {pid: look for pid in processes.pids() if (look := processes.look(pid))}
-    if os.getpid() not in seen:
-        raise OSError("the processes cannot be listed")
+    leaders = _leaders(dated)
+    seen = {pid: look for pid in processes.around(leaders) if (look := processes.look(pid))}
     children: dict[int, list[ProcessId]] = {}
     for look in seen.values():
         children.setdefault(look.parent, []).append(look.process)
-    waiting = [(seen[pid].process, entry) for pid, entry in _leaders(dated).items() if pid in seen]
+    waiting = [(seen[pid].process, entry) for pid, entry in leaders.items() if pid in seen]
     done: set[int] = set()
     while waiting:
         process, origin = waiting.pop()

@@ -115,7 +115,7 @@ class Ledger:
     def record(self, entries: Collection[Entry]) -> None:
         """Add what is about to be done; on return it is on the disk, and will be believed."""
         known = self.read()
-        content = self._sheet([*known, *(entry for entry in entries if entry not in known)])
+        content = self._sheet(list(dict.fromkeys((*known, *entries))))
         self._parse(content)  # now, and not when it has replaced what is believed
         self._write(content)
         if self._content() != content:
@@ -126,7 +126,8 @@ class Ledger:
     def clear(self, entries: Collection[Entry] | None = None) -> None:
         """Strike what is undone (None: all); without any entry left there is no file."""
         known = self.read()
-        left = [entry for entry in known if entries is not None and entry not in entries]
+        struck = set(known if entries is None else entries)
+        left = [entry for entry in known if entry not in struck]
         if left:
             if len(left) < len(known):
                 self._write(self._sheet(left))

@@ -10,7 +10,7 @@ from engine.events import MachineEvent, PromptArrived, State, Tick
 HOLD = 30.0  # s without evidence after a false positive before the next guess
 HOLD_KNOWN_WINDOW = 3.0  # s, where a window that prompts come from is in front
 ATTENDED = 60.0  # s; evidence this young means that a person sits there
-LONGEST = 180.0  # s that a guess lasts, whatever evidence goes on: the longest that ended in a prompt took 113
+LONGEST = 300.0  # s that a guess lasts, whatever evidence goes on: the longest seen to end in a prompt took 113
 AFTER_REPLY = 3.0  # s; a prompt sooner after a reply is a program's: a title, a tag, an agent's next step
 
 

@@ -4,7 +4,7 @@ The guardian loads this module and must stay small: no psutil on Linux, nothing 
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
@@ -32,18 +32,37 @@ def undo(entries: Collection[Entry]) -> tuple[Undone, ...]:
     """
     of_processes = [entry for entry in entries if isinstance(entry, Resume | Renice)]
     others = [entry for entry in entries if not isinstance(entry, Resume | Renice)]
-    first = _with_heirs([_undo(entry) for entry in of_processes])
+    first = _with_terminals(_with_heirs([_undo(entry) for entry in of_processes]))
     return (*first, *(_undo(entry) for entry in others))
 
 
-def _with_heirs(undone: Sequence[Undone]) -> list[Undone]:
-    """Give back what lowered processes have passed on; where that fails it stays owed."""
-    lowered = {one.entry for one in undone if isinstance(one.entry, Renice)}
+def _with_heirs(undone: list[Undone]) -> list[Undone]:
+    """Give back what lowered processes have passed on; where nobody can look for it they stay owed."""
     try:
-        owed = set(heirs.give_back(lowered))
+        heirs.give_back([one.entry for one in undone if isinstance(one.entry, Renice)])
     except Exception:  # noqa: BLE001 - as below
-        owed = lowered
-    return [_owing(one) if one.entry in owed else one for one in undone]
+        return [_owing(one) if isinstance(one.entry, Renice) and one.entry.since else one for one in undone]
+    return undone
+
+
+def _with_terminals(undone: list[Undone]) -> list[Undone]:
+    """Say of which their terminals have stopped them anew: jobs of a shell, now in the background, may not ask."""
+    resumed = {one.entry: ProcessId(one.entry.pid, one.entry.start) for one in undone if isinstance(one.entry, Resume)}
+    watched = {entry: who for entry, who in resumed.items() if processes.under_job_control(who.pid)}
+    stopped: set[Entry] = set()
+    for _ in range(_LOOKS):
+        stopped |= {entry for entry, who in watched.items() if entry not in stopped and processes.stopped(who)}
+        if len(stopped) == len(watched):
+            break
+        time.sleep(_BETWEEN)
+    return [_asking(one) if one.settled and one.entry in stopped else one for one in undone]
+
+
+def _asking(one: Undone) -> Undone:
+    # Our stop is over; another go-on would end at the same question to the terminal.
+    assert isinstance(one.entry, Resume)
+    who = f"{one.entry.name} ({one.entry.pid})"
+    return Undone(one.entry, True, f"{who} was told to go on, and its terminal has stopped it: type fg there")
 
 
 def _owing(one: Undone) -> Undone:
@@ -103,20 +122,7 @@ def _resume(entry: Resume) -> Undone:
         return Undone(entry, False, f"{who} could not be told to go on")
     if outcome is Outcome.GONE:
         return Undone(entry, True, f"{who} had ended")
-    if _stopped_by_terminal(process):  # our stop is over; another go-on would end at the same question to the terminal
-        return Undone(entry, True, f"{who} was told to go on, and its terminal has stopped it: type fg there")
     return Undone(entry, True, f"{who} goes on")
-
-
-def _stopped_by_terminal(process: ProcessId) -> bool:
-    """Tell whether it was stopped anew: a job of a shell, now in the background, may not ask its terminal anything."""
-    if not processes.under_job_control(process.pid):
-        return False
-    for _ in range(_LOOKS):
-        if processes.stopped(process):
-            return True
-        time.sleep(_BETWEEN)
-    return False
 
 
 def _renice(entry: Renice) -> Undone:

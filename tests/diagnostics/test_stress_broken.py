@@ -133,7 +133,7 @@ def test_a_client_that_harms_the_server(
 
 def test_damaged_files_that_are_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """(j) A list of contexts that does not look at their files."""
-    monkeypatch.setattr("engine.client.contexts._damage", lambda _: None)
+    monkeypatch.setattr("engine.client.matching._damage", lambda _: None)
     assert "a restore of a missing or short file was sent" in faults_of(stress_race.interleave, tmp_path, 0.1)
 
 

@@ -75,16 +75,19 @@ class Safeguard:
     def before_acting(self, entries: Collection[Entry]) -> None:
         """Write down what is about to be done and arm the guardian; only on return may it be done."""
         self._entries += entries
-        self._ledger.record(entries)
+        self._ledger.record(self._entries)  # all of them: somebody may have deleted the file
         self._arm()
 
     def strike(self, entries: Collection[Entry]) -> None:
         """Forget what need not be undone any more: it was not done, ended, or somebody else has changed it.
 
-        The guardian stays armed until everything is given back: newcomers may be held at any time.
+        The guardian stays armed until everything is given back: newcomers may be held at any time. It is told, since it
+        remembers what it has read.
         """
-        self._entries = [entry for entry in self._entries if entry not in entries]
+        struck = set(entries)
+        self._entries = [entry for entry in self._entries if entry not in struck]
         self._ledger.clear(entries)
+        self._arm()
 
     def give_back(self) -> tuple[str, ...]:
         """Undo all of it; return sentences. Raises LedgerError if something could not be undone: call again."""

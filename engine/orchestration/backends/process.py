@@ -12,6 +12,7 @@ from engine.orchestration.backends.base import Applied, Safeguard
 from engine.orchestration.backends.grips import FOREIGN, Grip, LeftAlone, Lowering, Stopping
 from engine.orchestration.finder import ProcessFinder
 from engine.orchestration.ledger import Entry, Renice
+from engine.orchestration.undoing import undo
 from engine.processes import Outcome, ProcessId
 
 _POLLS = 200  # of one millisecond: so long it may take until the kernel has stopped every thread
@@ -134,9 +135,12 @@ class ProcessBackend:
     def _let_go_changed(self) -> None:
         slipped = [hold for hold in self._held if hold in self._seen_held and not hold.grip.holds(hold.target)]
         changed = [hold for hold in slipped if processes.find(hold.target)]  # raises where that cannot be told
-        for hold in changed:
+        # Undone as well, before it is forgotten: that it slipped may only have looked so, for want of descriptors.
+        settled = {one.entry for one in undo([self._held[hold] for hold in changed]) if one.settled}
+        let_go = [hold for hold in changed if self._held[hold] in settled]
+        for hold in let_go:
             self._alone[hold] = LeftAlone("somebody else let it go on, and so do we", free=True)
-        self._strike(changed)
+        self._strike(let_go)
 
     def _strike(self, holds: Collection[_Hold]) -> None:
         if holds:

@@ -12,8 +12,9 @@ import pytest
 
 from engine.client import contexts as contexts_module
 from engine.client.answers import Kind
-from engine.client.contexts import Contexts, misfit, model_key
+from engine.client.contexts import Contexts
 from engine.client.index import SavedContext
+from engine.client.matching import misfit, model_key
 from engine.client.slot_files import make_private, measure
 from engine.client.view import Facts
 
@@ -189,12 +190,14 @@ def test_forget_deletes_all_and_names_what_it_cannot(desk: Desk) -> None:
     assert desk.again().best(desk.facts, SERVER) is None
 
 
-def test_what_was_saved_while_the_clock_ran_ahead_is_deleted(desk: Desk) -> None:
-    """It would else stay until that day comes; an hour is forgiven."""
+def test_what_was_saved_while_the_clock_ran_ahead_ages_from_now(desk: Desk) -> None:
+    """It would else stay until that day comes; or the clock is wrong now, and it is good. An hour is forgiven."""
     near, far = desk.save(at=NOON + 3500), desk.save(at=NOON + 9 * 86400)
-    assert desk.contexts.expire(NOON, 24.0) == 1
+    assert desk.contexts.expire(NOON, 24.0) == 0
+    assert desk.contexts.best(desk.facts, SERVER) == msgspec.structs.replace(far, saved_at=NOON)
+    assert desk.contexts.expire(NOON + 86400 + 1, 24.0) == 1
     assert not (desk.folder / far.filename).exists()
-    assert desk.contexts.best(desk.facts, SERVER) == near
+    assert desk.again().best(desk.facts, SERVER) == near
 
 
 @pytest.mark.parametrize("how", ["expire", "drop"])
@@ -247,19 +250,37 @@ def test_what_could_not_be_deleted_does_not_pile_up(desk: Desk) -> None:
 # ---- What ends the server --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("survived", [True, False])
-def test_what_was_being_restored_when_the_program_ended_is_not_tried_again(desk: Desk, *, survived: bool) -> None:
-    """Neither is the one before it; whoever only looks changes nothing."""
+@pytest.mark.parametrize(("survived", "whole"), [(True, False), (False, False), (False, True)])
+def test_what_was_being_restored_when_the_program_ended_is_not_tried_again(
+    desk: Desk, *, survived: bool, whole: bool
+) -> None:
+    """Neither is the one before it, unless it was seen to be whole; whoever only looks changes nothing."""
     desk.save(at=NOON)
     saved = desk.save(at=NOON + 1)
+    if not whole:
+        saved = msgspec.structs.replace(saved, stamp=None)
+        desk.contexts.add(saved)
     desk.contexts.restoring(saved)
     if survived:
         desk.contexts.survived()
     assert desk.again().best(desk.facts, SERVER) == saved
     engine = desk.again()
     engine.take_up()
-    assert engine.best(desk.facts, SERVER) == (saved if survived else None)
+    assert engine.best(desk.facts, SERVER) == (saved if survived or whole else None)
     assert {path.name for path in desk.index.parent.iterdir()} == {"contexts.json"}
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_one_that_was_whole_is_blamed_only_the_second_time(desk: Desk, *, proven: bool) -> None:
+    """The server may have ended over something else; one that it has taken since begins the count anew."""
+    saved = desk.save()
+    desk.contexts.condemn(saved)
+    assert desk.again().best(desk.facts, SERVER) == saved
+    if proven:
+        desk.contexts.proven(saved)
+    desk.contexts.condemn(saved)
+    assert desk.again().best(desk.facts, SERVER) == (saved if proven else None)
+    assert not desk.contexts.distrusts(desk.facts, SERVER)
 
 
 def test_a_note_that_cannot_be_read_or_written_does_no_harm(desk: Desk) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.client.costs import FRESH, LIMIT, UNKNOWN_TOKEN, expect, of_unfinished
+from engine.client.costs import FIRST, FRESH, LIMIT, UNKNOWN_TOKEN, bearable, expect, of_unfinished
 from engine.client.index import Cost
 
 NOW = 1_800_000_000.0
@@ -31,12 +31,22 @@ def test_of_an_unknown_model_its_file_is_asked_and_of_its_disk_what_others_took(
         (cost(1000, 200, 2.0), 2000, 4.0),
         (cost(1000, 50, 0.3), 2000, 0.35),  # so small a file has not met the disk
         (cost(1000, 200, 9.0, FRESH), 1000, 0.2),  # it may have been busy
+        (cost(1000, 200, 0.1, FRESH), 1000, 0.1),  # it was faster than that
+        (cost(30, 75, 0.0), 1530, 0.3),  # most of so small a one was not its tokens
         (cost(1000, 200, 0.0), 2000, 0.2),  # the server does not say how long it took
     ],
 )
 def test_of_a_known_model_its_last_save_is_the_measure(own: Cost, tokens: int, seconds: float) -> None:
     """Beyond it, the disk's speed as far as it was measured."""
     assert expect(tokens, own, [], NOW, None).seconds == pytest.approx(seconds)
+
+
+def test_the_first_save_of_a_model_may_take_longer() -> None:
+    """It tells what the next ones take; else a long conversation would never be kept."""
+    first = expect(30_000, None, [], NOW, 131_072)
+    assert LIMIT < first.seconds < FIRST
+    assert bearable(first, None)
+    assert not bearable(first, cost(30_000, 3932, 3.9))
 
 
 def test_what_did_not_end_is_reckoned_from_what_was_written() -> None:

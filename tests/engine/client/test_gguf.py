@@ -75,6 +75,7 @@ def test_what_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
     assert token_bytes(model(tmp_path, LLAMA | {"llama.attention.head_count": "many"})) is None
     assert token_bytes(model(tmp_path, LLAMA | {"llama.attention.head_count": 0})) is None
     assert token_bytes(model(tmp_path, {"general.architecture": "new"})) is None
+    assert token_bytes(model(tmp_path, LLAMA | {"llama.attention.head_count_kv": ["8"]})) is None
     cut = model(tmp_path, LLAMA)
     cut.write_bytes(cut.read_bytes()[:90])
     assert token_bytes(cut) is None

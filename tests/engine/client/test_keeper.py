@@ -413,7 +413,7 @@ def test_a_save_that_was_taken_back_says_nothing_of_the_disk(
 def test_how_costly_an_unknown_model_is_a_short_conversation_shows(fake: FakeServer, desk_at: Any) -> None:
     """A long one is not what it is tried with."""
     desk = desk_at(fake.url, slot_save_path="/nowhere")
-    for tokens, count in ((11_000, 0), (1000, 1), (11_000, 2)):
+    for tokens, count in ((26_000, 0), (1000, 1), (26_000, 2)):
         holds(fake, tokens)
         answer = {"n_saved": tokens, "n_written": 10_000 * tokens, "timings": {"save_ms": 0.01 * tokens}}
         fake.on("/slots/0", Reply(body=answer))

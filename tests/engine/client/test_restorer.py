@@ -311,7 +311,7 @@ def test_a_refusal_is_final_until_the_server_restarts(
     saved = desk.bench.contexts.best(_facts(desk), server.url)
     assert saved
     (path := Path(saved.folder, saved.filename)).write_bytes(b"x" * saved.size)
-    monkeypatch.setattr("engine.client.contexts._damage", lambda _: None)
+    monkeypatch.setattr("engine.client.matching._damage", lambda _: None)
     assert desk.prepare() == ["/slots", "restore"]
     assert "refused" in desk.context.detail
     assert not path.exists()
@@ -524,9 +524,9 @@ def test_a_failed_wake_leaves_the_next_wake_to_the_prompt(scripted: tuple[Script
 def test_a_file_that_we_cannot_see_ends_the_server_once(
     stack: ExitStack, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, patient: bool
 ) -> None:
-    """As one does that a full disk has cut short; then none of that folder is tried, after a start of ours neither.
+    """As one does that a full disk has cut short; if the next one does, too, none of that folder is tried any more.
 
-    It takes its time to end, so its answer may not be waited for.
+    After a start of ours neither. It takes its time to end, so its answer may not be waited for.
     """
     server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path))
     desk = stack.enter_context(at(server.url, tmp_path, slot_save_path="/nowhere"))
@@ -534,23 +534,24 @@ def test_a_file_that_we_cannot_see_ends_the_server_once(
     desk.keeper.keep()
     desk.turn(TALK + "x" * 300)
     desk.keeper.keep()
-    for path in tmp_path.glob("zat-scs-*.bin"):
-        path.write_bytes(path.read_bytes()[:-1000])
-    restart(server, desk)
     monkeypatch.setattr(desk.bench, "patience", lambda _: 60.0 if patient else 0.01)
-    with pytest.raises(ServerHungUp) if patient else nullcontext():
-        desk.prepare()
-    wait_until(lambda: server.exit_code is not None, what="the end of the server")
-    wait_until(lambda: (desk.look(), not desk.view.reachable)[1], what="its loss to be seen")
-    server.restart()
-    wait_until(lambda: (desk.look(), desk.view.reachable)[1], what="its start to be seen")
-    desk.restorer.settle()
-    assert desk.spy.asked.count("restore") == 1
-    assert "restore" not in desk.prepare()
-    assert "cannot be checked from here" in desk.context.detail
-    desk.turn(TALK)
-    desk.keeper.keep()
-    assert desk.spy.asked.count("save") == 2
+    for often, reason in ((1, "nothing was saved yet"), (2, "cannot be checked from here")):
+        for path in tmp_path.glob("zat-scs-*.bin"):
+            path.write_bytes(path.read_bytes()[:-1000])
+        restart(server, desk)
+        with pytest.raises(ServerHungUp) if patient else nullcontext():
+            desk.prepare()
+        wait_until(lambda: server.exit_code is not None, what="the end of the server")
+        wait_until(lambda: (desk.look(), not desk.view.reachable)[1], what="its loss to be seen")
+        server.restart()
+        wait_until(lambda: (desk.look(), desk.view.reachable)[1], what="its start to be seen")
+        desk.restorer.settle()
+        assert desk.spy.asked.count("restore") == often
+        assert "restore" not in desk.prepare()
+        assert reason in desk.context.detail
+        desk.turn(TALK)
+        desk.keeper.keep()
+    assert desk.spy.asked.count("save") == 3
     later = stack.enter_context(at(server.url, tmp_path, slot_save_path="/nowhere"))
     later.bench.contexts.take_up()
     later.look()
@@ -601,6 +602,7 @@ def test_what_became_of_an_unanswered_restore_shows_later(
 ) -> None:
     """A server that is lost before it was seen at rest has ended over it; one that is lost later has not."""
     script, desk = scripted
+    desk.view.facts = replace(_facts(desk), process=None)  # elsewhere, so that its end cannot be seen
     script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False}])).on("/slots/0", Reply(silent=True))
     monkeypatch.setattr(desk.bench, "patience", lambda _: 0.1)
     desk.prepare()
@@ -612,6 +614,55 @@ def test_what_became_of_an_unanswered_restore_shows_later(
     desk.restorer.settle()
     desk.bench.contexts.take_up()
     assert (desk.bench.contexts.best(_facts(desk), script.fake.url) is None) is ended
+
+
+def test_a_server_that_was_out_of_reach_for_a_while_has_not_ended(
+    scripted: tuple[Scripted, Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process lives: what is told apart is a hiccup of the network, or a suspend, from an end."""
+    script, desk = scripted
+    desk.view.facts = replace(_facts(desk), command_line=("llama-server",))
+    assert desk.view.facts.process is not None
+    script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False}])).on("/slots/0", Reply(silent=True))
+    monkeypatch.setattr(desk.bench, "patience", lambda _: 0.1)
+    desk.prepare()
+    desk.view.starts += 1
+    desk.view.in_doubt = True
+    desk.restorer.settle()
+    assert desk.bench.contexts.best(_facts(desk), script.fake.url)
+
+
+def test_a_restore_that_was_taken_back_leaves_nothing_to_blame(
+    scripted: tuple[Scripted, Desk], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt came first; whatever ends then has not ended over the file."""
+    script, desk = scripted
+    script.fake.on("/slots", Reply(body=[{"id": 0, "is_processing": False}])).on("/slots/0", Reply(silent=True))
+    monkeypatch.setattr(Workbench, "was_taken_back", True)
+    monkeypatch.setattr(desk.bench, "patience", lambda _: 0.1)
+    desk.prepare()
+    desk.view.in_doubt = True
+    desk.view.starts += 1
+    desk.restorer.settle()
+    desk.bench.contexts.take_up()
+    assert desk.bench.contexts.best(_facts(desk), script.fake.url)
+
+
+@pytest.mark.real
+def test_a_server_that_ends_while_it_wakes_does_not_cost_a_whole_context(
+    stack: ExitStack, tiny_model: Path, tmp_path: Path
+) -> None:
+    """It may have found no room for its model."""
+    server = stack.enter_context(RealServer(tiny_model, tmp_path, slot_save_path=tmp_path, sleep_idle_seconds=3))
+    desk = stack.enter_context(at(server.url, tmp_path))
+    desk.turn(TALK)
+    desk.keeper.keep()
+    facts = _facts(desk)
+    saved = desk.bench.contexts.best(facts, server.url)
+    assert saved is not None
+    for _ in range(3):
+        desk.restorer._hung_up(saved, waking=True)
+    assert desk.bench.contexts.best(facts, server.url) == saved
 
 
 @pytest.mark.parametrize(("tokens", "restored"), [(844, False), (30, True)])

@@ -141,9 +141,9 @@ def test_timer_from_entry_is_the_literal_reading() -> None:
     assert script.state is IDLE
 
 
-@pytest.mark.parametrize(("timer", "ends"), [(15.0, 190.0), (600.0, 610.0)], ids=["three minutes", "a longer timer"])
+@pytest.mark.parametrize(("timer", "ends"), [(15.0, 310.0), (600.0, 610.0)], ids=["five minutes", "a longer timer"])
 def test_a_guess_does_not_last_forever(timer: float, ends: float) -> None:
-    """Steady typing in a chat prolongs it to three minutes, or INACTIVITY_TIMER; then it was a false positive."""
+    """Steady typing in a chat prolongs it to five minutes, or INACTIVITY_TIMER; then it was a false positive."""
     script = Script(Settings(inactivity_timer=timer))
     for n in range(10, 700):
         script.at(float(n), Tick(1.0, evidence_at=float(n), known_window=True))

@@ -233,8 +233,11 @@ def test_what_it_read_when_it_was_armed_is_given_back_whatever_became_of_the_led
 
 def test_what_was_given_back_is_not_remembered(held: Held) -> None:
     """At rest the parent holds nothing, whatever was held before."""
-    said = iter((module.ARM, module.BEAT, module.REST, b""))
-    assert module._watch(lambda _: next(said), held.ledger) == ()
+    for words in ((module.ARM, module.BEAT, module.REST, b""), (module.ARM, module.REST + module.LEAVE)):
+        said = iter(words)
+        assert module._watch(lambda _, said=said: next(said), held.ledger) == ()
+    said = iter((module.ARM + module.LEAVE,))
+    assert len(module._watch(lambda _: next(said), held.ledger)) == 1
 
 
 def test_a_dead_child_is_noticed_and_replaced(held: Held) -> None:

@@ -166,17 +166,34 @@ def test_it_is_looked_again_until_nobody_is_left(parent: Parent, monkeypatch: py
     assert {processes.nice(pid) for pid in family(parent.who.pid)} == {0}
 
 
-def test_newcomers_that_cannot_be_given_back_stay_owed(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The entry stands for them until they are."""
+def test_newcomers_of_another_user_are_left_alone(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before they were born; while such a one lives, nothing is owed for it, and others get theirs back."""
     entry = parent.lowered()
-    newcomer = parent.bear("child")
+    foreign, own = parent.bear("child"), parent.bear("child")
     real = processes.renice
 
     def denied(process: ProcessId, value: int) -> Outcome:
-        return Outcome.DENIED if process.pid == newcomer else real(process, value)
+        return Outcome.DENIED if process.pid == foreign else real(process, value)
+
+    monkeypatch.setattr(processes, "renice", denied)
+    (undone,) = undo([entry])
+    assert undone.settled
+    assert [processes.nice(pid) for pid in (foreign, own)] == [LOWEST, 0]
+
+
+def test_newcomers_that_cannot_be_looked_at_stay_owed(parent: Parent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry stands for them until they are."""
+    entry = parent.lowered()
+    newcomer = parent.bear("child")
+    real = processes.find
+
+    def blind(process: ProcessId) -> processes.Look | None:
+        if process.pid == newcomer:
+            raise OSError(24, "Too many open files")
+        return real(process)
 
     with monkeypatch.context() as refusing:
-        refusing.setattr(processes, "renice", denied)
+        refusing.setattr(processes, "find", blind)
         (undone,) = undo([entry])
         assert not undone.settled
         assert undone.sentence == f"what job ({parent.who.pid}) has started could not be given its priority back"
@@ -191,4 +208,4 @@ def test_where_nothing_can_be_listed_it_stays_owed(parent: Parent, monkeypatch: 
         blind.setattr(processes, "pids", list)
         assert not undo([entry])[0].settled
     monkeypatch.setattr(heirs, "_heirs", lambda _: [(ProcessId(2**31 - 1, 1), entry)])
-    assert not undo([entry])[0].settled
+    assert undo([entry])[0].settled

@@ -128,7 +128,7 @@ class TestStopping:
         with background_job(stopping.name, children=2) as job:
             assert stopping.hold(10).verified is True
             assert job.states == "TT"
-            assert processes.state(job.pid) == "S"
+            assert processes.state(job.pid) in ("R", "S", "D")
 
     def test_newcomers_are_held_and_the_dead_are_struck(self, stopping: Bench) -> None:
         """A job that comes back has another number and another entry."""

@@ -22,7 +22,7 @@ from engine import processes
 from engine.orchestration.backends.base import Applied, Safeguard
 from engine.orchestration.backends.process import ProcessBackend
 from engine.orchestration.finder import ProcessFinder
-from engine.orchestration.ledger import Ledger
+from engine.orchestration.ledger import Ledger, Resume
 from engine.processes import Outcome, ProcessId
 
 pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"), pytest.mark.real]
@@ -162,6 +162,37 @@ def test_a_worker_that_had_its_parents_name_is_held_when_that_has_died(bench: Be
         wait_until(lambda: "sleep" in (processes.command_line(worker.pid) or ()), what="the work to begin")
         assert bench.backend.apply(0).verified is True
         assert processes.stopped(worker)
+
+
+def test_a_newcomer_writes_down_what_was_held_before_it(bench: Bench) -> None:
+    """Somebody may have deleted the ledger meanwhile, and the guardian knows what it has read last."""
+    children = [bench.start()]
+    try:
+        wait_until(lambda: len(bench.finder.find()) == 1, what="the first")
+        bench.backend.apply(10)
+        bench.ledger.path.unlink()
+        children.append(bench.start())
+        wait_until(lambda: len(bench.finder.find()) == 2, what="the second")
+        bench.backend.verify()
+        assert {entry.pid for entry in bench.ledger.read() if isinstance(entry, Resume)} == {c.pid for c in children}
+    finally:
+        bench.backend.release()
+        _kill(children)
+
+
+def test_what_only_looks_as_if_it_was_let_go_is_let_go(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For want of a descriptor it could not be seen to be held; forgotten as it is, it would stand for ever."""
+    child = bench.start()
+    try:
+        wait_until(lambda: len(bench.finder.find()) == 1, what="it")
+        assert bench.backend.apply(10).verified is True
+        with monkeypatch.context() as blind:
+            blind.setattr(processes, "stopped", lambda _: False)
+            bench.backend.verify()
+        assert processes.state(child.pid) != "T"
+        assert bench.ledger.read() == ()
+    finally:
+        _kill([child])
 
 
 def test_a_stop_by_somebody_else_on_top_of_ours_does_not_count(bench: Bench) -> None:
