@@ -22,9 +22,9 @@ def give_back(entries: Collection[Renice]) -> None:
     """
     dated = {entry.pid: entry for entry in entries if entry.since}
     known = {ProcessId(entry.pid, entry.start) for entry in entries}
-    for _ in range(_ROUNDS if dated else 0):
+    for number in range(_ROUNDS if dated else 0):
         found = [(heir, origin) for heir, origin in _heirs(dated) if heir not in known]
-        if not found:
+        if number and not found:
             return
         for heir, origin in found:
             if processes.renice(heir, origin.previous) is Outcome.DENIED and processes.find(heir):
