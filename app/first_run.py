@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QCheckBox, QDialog, QDialogButtonBox, QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
-from app import consent, icons, theme
+from app import consent, fitting, icons, theme
 from engine.config import store
 from engine.config.settings import spec
 from engine.config.spec import Value
@@ -16,7 +16,6 @@ from engine.errors import SettingsError
 # The microphone is never preselected: an open one is shown by every desktop and disturbs many a headset.
 PRESELECTED: Final = {"KEYBOARD": True, "MICROPHONE": False, "KEEP_CONTEXT": True}
 _LINE = 86  # characters; a comfortable line
-_FRAME = QSize(16, 48)  # pixels that the desktop may put around a window
 _LEAST = 5  # lines of the text to be seen where the screen is small, beside what is asked
 
 
@@ -58,7 +57,7 @@ class FirstRun(QDialog):
     def showEvent(self, event: QShowEvent) -> None:
         """Take the room that the text needs, as far as the screen has it; Qt would stop at two thirds of it."""
         if not event.spontaneous():
-            self._fit(self.screen().availableSize() - _FRAME)
+            self._fit(fitting.room(self))
         super().showEvent(event)
 
     def _fit(self, room: QSize) -> None:

@@ -8,9 +8,14 @@ from PySide6.QtWidgets import QScrollArea, QWidget
 _FRAME: Final = QSize(16, 48)  # px that the desktop's frame and title take
 
 
+def room(window: QWidget) -> QSize:
+    """Return how large a window may be on its screen: what lies below the edge cannot be clicked."""
+    return window.screen().availableSize() - _FRAME
+
+
 def open_at(window: QWidget, width: int, height: int) -> None:
-    """Give a window this size, cut to what its screen leaves: what lies below the edge cannot be clicked."""
-    window.resize(QSize(width, height).boundedTo(window.screen().availableSize() - _FRAME))
+    """Give a window this size, cut to what its screen leaves."""
+    window.resize(QSize(width, height).boundedTo(room(window)))
 
 
 class Scroll(QScrollArea):

@@ -207,6 +207,9 @@ class MemoryContexts(Contexts):
     def survived(self) -> None:
         """There was nothing noted."""
 
+    def proven(self, saved: SavedContext) -> None:
+        """There was nothing noted."""
+
 
 class _ModelObserver(Observer):
     def __init__(self, settings: Settings, server: LlamaServer) -> None:

@@ -46,9 +46,9 @@ def find(process: ProcessId) -> Look | None:
     try:
         seen = examine(process.pid)
     except PermissionError:
-        if threads(process):
-            raise
-        return None  # its number belongs to another one now, of which no more may be known
+        if replaced(process):
+            return None
+        raise
     return seen if seen and seen.process == process and seen.state not in "ZXx" else None
 
 
@@ -96,6 +96,11 @@ if sys.platform == "linux":
         fields = tail.split()
         name = head.partition(b"(")[2].decode("utf-8", "replace")
         return Look(ProcessId(pid, int(fields[19])), name, fields[0].decode(), int(fields[1]), int(fields[16]))
+
+    def replaced(process: ProcessId) -> bool:
+        """Tell whether its number is another's by now, where no more may be known of that; False: it may be its own."""
+        del process  # what cannot be read here does not tell either when it started
+        return False
 
     def under_job_control(pid: int) -> bool:
         """Tell whether a shell at a terminal looks after it; False where that cannot be told.

@@ -59,6 +59,11 @@ def examine(pid: int) -> Look | None:
         raise PermissionError(str(error)) from None
 
 
+def replaced(process: ProcessId) -> bool:
+    """Tell whether its number is another's by now: when a process started may be known of any."""
+    return not threads(process)
+
+
 def under_job_control(pid: int) -> bool:
     """Tell whether a shell at a terminal looks after it; False where that cannot be told."""
     if sys.platform == "win32":

@@ -236,7 +236,6 @@ class Contexts:
         for one in list(self._index.contexts):
             if (one.server, one.folder, one.model) == (saved.server, saved.folder, saved.model):
                 self._remove(one, one.saved_at)
-        self._write()
 
     def _remove(self, one: SavedContext | SlotFile, at: float) -> None:
         """Forget a file and delete it; what cannot be deleted is tried again for a week from `at`, and by `forget`."""

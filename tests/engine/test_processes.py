@@ -240,6 +240,33 @@ def test_elsewhere_a_job_of_a_shell_is_told_too(elsewhere: ModuleType) -> None:
         assert not elsewhere.under_job_control(2**31 - 1)
 
 
+def test_what_is_closed_to_us_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where /proc shows nobody the processes of others."""
+    who = identity(os.getpid())
+
+    def closed(pid: int) -> processes.Look:
+        raise PermissionError(13, "Permission denied", f"/proc/{pid}/stat")
+
+    monkeypatch.setattr(processes, "examine", closed)
+    with pytest.raises(PermissionError):
+        processes.find(who)
+    assert processes.alive(who)
+
+
+def test_elsewhere_a_number_that_another_has_now_is_gone_though_it_is_closed(
+    elsewhere: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it started can be told of any; else what is left in the ledger would be owed for ever."""
+    with background_job(unique_name()) as job:
+        who = elsewhere.look(job.pid).process
+
+        def closed(one: psutil.Process) -> str:
+            raise psutil.AccessDenied(one.pid)
+
+        monkeypatch.setattr(psutil.Process, "name", closed)
+        assert elsewhere.find(processes.ProcessId(who.pid, who.start - 1000)) is None
+
+
 def test_elsewhere_what_is_closed_to_us_is_not_taken_for_gone(
     elsewhere: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
